@@ -1,0 +1,169 @@
+# The only build file. `make help` lists the targets.
+#
+# Every folder is a library of its modules; programs are the folder's main files linked with what
+# they call. SAN=address or SAN=thread builds beside the plain build.
+
+CUDA_HOME ?= /usr/local/cuda
+SAN ?=
+BUILD := build$(if $(SAN),-$(SAN))
+CC := gcc
+NVCC := $(CUDA_HOME)/bin/nvcc
+PREFIX ?= /usr/local
+
+san_flags_address := -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
+san_flags_thread := -fsanitize=thread -fno-omit-frame-pointer
+SAN_FLAGS := $(san_flags_$(SAN))
+WARNINGS := -Wall -Wextra -Wshadow -Wvla -Wformat=2 -Werror
+CFLAGS := -std=gnu2x -O2 -g $(WARNINGS) $(SAN_FLAGS) -D_GNU_SOURCE -I. -I$(BUILD) -MMD -MP
+# The simulator computes as a GPU does: no contraction, no reassociation, vectors of the machine's
+# common baseline.
+SIM_CFLAGS := -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off -fno-strict-aliasing -march=x86-64-v3
+CUDA_CFLAGS := -isystem $(CUDA_HOME)/include
+LDFLAGS := $(SAN_FLAGS) -Wl,--as-needed
+
+export CUDA_HOME
+
+# ---- what there is ----
+
+common_src := $(wildcard common/*.c)
+task_dirs := $(sort $(wildcard tasks/[0-9][0-9][0-9]_*))
+tasks_src := $(wildcard tasks/*.c) $(wildcard $(addsuffix /task.c,$(task_dirs))) $(BUILD)/tasks/table.c
+server_main := server/main.c
+server_src := $(filter-out $(server_main),$(wildcard server/*.c)) $(BUILD)/server/schema.c
+worker_main := worker/main.c worker/judge.c worker/rank.c
+worker_src := $(filter-out $(worker_main),$(wildcard worker/*.c))
+sim_main := sim/simd.c
+sim_cuda_src := $(wildcard sim/cuda_*.c)
+sim_cudart_src := $(wildcard sim/cudart_*.c)
+sim_src := $(filter-out $(sim_main) $(sim_cuda_src) $(sim_cudart_src),$(wildcard sim/*.c))
+client_main := client/main.c
+client_src := $(filter-out $(client_main),$(wildcard client/*.c))
+test_src := $(wildcard tests/test_*.c)
+
+objs = $(patsubst %.c,$(BUILD)/%.o,$(patsubst $(BUILD)/%,%,$(1)))
+lib_common := $(BUILD)/libcommon.a
+lib_tasks := $(BUILD)/libtasks.a
+lib_server := $(BUILD)/libserver.a
+lib_worker := $(BUILD)/libworker.a
+lib_sim := $(BUILD)/libsim.a
+lib_client := $(BUILD)/libclient.a
+
+programs := $(addprefix $(BUILD)/bin/,$(if $(wildcard client/main.c),pkb) \
+    $(if $(wildcard server/main.c),pkb-server) $(if $(wildcard worker/main.c),pkb-worker) \
+    $(if $(wildcard worker/judge.c),pkb-judge) $(if $(wildcard worker/rank.c),pkb-rank) \
+    $(if $(wildcard sim/simd.c),pkb-simd))
+sim_libs := $(if $(sim_cuda_src),$(BUILD)/lib/sim/libcuda.so.1) \
+    $(if $(sim_cudart_src),$(BUILD)/lib/sim/libcudart.so.13)
+tests := $(patsubst tests/%.c,$(BUILD)/tests/%,$(test_src))
+
+.PHONY: all demo check lint format clean help deps tests
+all: $(programs) $(sim_libs) ## build everything
+
+# ---- libraries and objects ----
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(OBJ_CFLAGS) -c $< -o $@
+$(BUILD)/%.o: $(BUILD)/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -c $< -o $@
+
+$(call objs,$(sim_src) $(sim_main)): OBJ_CFLAGS = $(SIM_CFLAGS) $(CUDA_CFLAGS)
+$(call objs,$(sim_cuda_src) $(sim_cudart_src)): OBJ_CFLAGS = $(CUDA_CFLAGS) -fPIC -fvisibility=hidden
+$(call objs,$(worker_src) $(worker_main)): OBJ_CFLAGS = $(CUDA_CFLAGS)
+$(call objs,$(tasks_src)): OBJ_CFLAGS = -ffp-contract=off
+$(call objs,$(test_src)): OBJ_CFLAGS = $(CUDA_CFLAGS)
+# The shim libraries take these modules in, so they are position independent.
+$(call objs,$(common_src)): OBJ_CFLAGS = -fPIC
+
+define archive
+$(1): $(2)
+	@rm -f $$@
+	ar rcs $$@ $$^
+endef
+$(eval $(call archive,$(lib_common),$(call objs,$(common_src))))
+$(eval $(call archive,$(lib_tasks),$(call objs,$(tasks_src))))
+$(eval $(call archive,$(lib_server),$(call objs,$(server_src))))
+$(eval $(call archive,$(lib_worker),$(call objs,$(worker_src))))
+$(eval $(call archive,$(lib_sim),$(call objs,$(sim_src))))
+$(eval $(call archive,$(lib_client),$(call objs,$(client_src))))
+
+# The list of tasks and their statements, made from the folders.
+$(BUILD)/tasks/table.c: tasks/table.sh $(task_dirs) $(addsuffix /README.md,$(task_dirs)) tasks/solution.h
+	@mkdir -p $(@D)
+	sh tasks/table.sh $(task_dirs) >$@.new && mv $@.new $@
+
+# The migrations and the API's description, compiled into the server.
+$(BUILD)/server/schema.c: server/embed.sh $(wildcard schema/*.sql) $(wildcard schema/*.yaml)
+	@mkdir -p $(@D)
+	sh server/embed.sh $(filter schema/%,$^) >$@.new && mv $@.new $@
+
+# ---- programs ----
+
+common_libs := -ljansson -lcurl
+cuda_libs := -L$(CUDA_HOME)/lib64 -lcudart -L$(CUDA_HOME)/lib64/stubs -lcuda
+
+$(BUILD)/bin/pkb: $(call objs,$(client_main)) $(lib_client) $(lib_common)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(common_libs) -o $@
+$(BUILD)/bin/pkb-server: $(call objs,$(server_main)) $(lib_server) $(lib_tasks) $(lib_common)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ -lmicrohttpd -lsqlite3 -lsodium -lzstd $(common_libs) -lm -o $@
+$(BUILD)/bin/pkb-worker: $(call objs,worker/main.c) $(lib_worker) $(lib_tasks) $(lib_common)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ -luv -lsodium -lseccomp $(common_libs) -lm -o $@
+$(BUILD)/bin/pkb-judge: $(call objs,worker/judge.c) $(lib_worker) $(lib_tasks) $(lib_common)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(cuda_libs) $(common_libs) -lm -o $@
+$(BUILD)/bin/pkb-rank: $(call objs,worker/rank.c) $(lib_worker) $(lib_common)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(cuda_libs) $(common_libs) -ldl -o $@
+$(BUILD)/bin/pkb-simd: $(call objs,$(sim_main)) $(lib_sim) $(lib_common)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $^ $(common_libs) -lseccomp -lm -o $@
+
+# ---- the simulator's drop-in libraries ----
+
+$(BUILD)/lib/sim/libcuda.so.1: $(call objs,$(sim_cuda_src)) sim/libcuda.map
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,libcuda.so.1 -Wl,--version-script=sim/libcuda.map \
+	    $(filter %.o,$^) -lpthread -o $@
+$(BUILD)/lib/sim/libcudart.so.13: $(call objs,$(sim_cudart_src)) sim/libcudart.map $(BUILD)/lib/sim/libcuda.so.1
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=sim/libcudart.map \
+	    $(filter %.o,$^) $(BUILD)/lib/sim/libcuda.so.1 -lpthread -o $@
+
+# ---- tests ----
+
+test_libs := $(lib_worker) $(lib_server) $(lib_client) $(lib_sim) $(lib_tasks) $(lib_common)
+$(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(test_libs)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $(TEST_LDFLAGS) $< $(test_libs) -lcmocka -lmicrohttpd -lsqlite3 -lsodium -lzstd -luv \
+	    -lseccomp $(cuda_libs) $(common_libs) -lm -ldl -o $@
+tests: $(tests)
+
+deps:
+	@sh deploy/install-deps.sh
+
+check: deps ## install what is missing, build, run every test that needs no GPU
+	@$(MAKE) --no-print-directory all tests
+	@BUILD=$(BUILD) sh tests/run.sh
+
+demo: deps ## install what is missing, build, judge a real CUDA kernel on four simulated ranks
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) sh deploy/demo.sh
+
+lint: deps ## format, clang-tidy, cppcheck, folder boundaries, sizes, banned functions
+	@$(MAKE) --no-print-directory $(BUILD)/tasks/table.c $(BUILD)/server/schema.c
+	@BUILD=$(BUILD) sh tests/lint.sh
+
+format: ## format every source in place
+	clang-format -i $(wildcard */*.c */*.h tasks/*/*.c)
+
+clean: ## remove what was built
+	rm -rf build build-address build-thread
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 12
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,115 @@
+/*
+ * result.h — how a job ended: the verdict, its evidence, and the only code that reads or writes the
+ * JSON of a result.
+ *
+ * Integers beyond 2^53, NaN, infinities and every expected or got value are JSON strings. A reader
+ * refuses what it does not know. Strings are owned by the record; NULL where absent.
+ */
+#pragma once
+
+#include "common/buffer.h"
+#include "common/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The only vocabulary of verdicts. */
+enum verdict {
+    VERDICT_ACCEPTED,
+    VERDICT_COMPILE_ERROR,
+    VERDICT_LINK_ERROR,
+    VERDICT_WRONG_ANSWER,
+    VERDICT_NONDETERMINISTIC,
+    VERDICT_CONTRACT_VIOLATION,
+    VERDICT_RUNTIME_ERROR,
+    VERDICT_OUT_OF_MEMORY,
+    VERDICT_DEADLOCK,
+    VERDICT_TIMEOUT,
+    VERDICT_LIMIT_EXCEEDED,
+    VERDICT_SUSPECT,
+    VERDICT_NOT_SIMULABLE,
+    VERDICT_INTERNAL_ERROR,
+    VERDICTS,
+};
+
+const char *verdict_name(enum verdict verdict);
+int verdict_find(const char *name); /* -1: no such verdict */
+
+enum { RESULT_JSON_MAX_BYTES = 1 << 20, RESULT_LOG_MAX_BYTES = 64 * 1024, RESULT_ROWS_MAX = 4096 };
+
+/* Where a rank stands when nothing can move any more. */
+struct wait {
+    int rank;
+    char *where;      /* "kernel", or the host call: "cudaStreamSynchronize", "pkb_host_barrier" */
+    char *kernel;     /* demangled name */
+    char *source;     /* "solution.cu:33" */
+    int64_t cta, warp; /* linear indexes; -1: not in a kernel */
+    uint32_t lanes;   /* mask of the lanes that wait there */
+    int64_t warps;    /* how many warps of the rank wait at this place; `cta`, `warp` is the first */
+    char *address;    /* "rank 1 signal+64", "rank 0 input x+128", "private 0x...+16" */
+    int owner;        /* whose memory is read; -1: none */
+    char *value;      /* what it reads, as it stands in memory */
+    char *wanted;     /* where it can be seen: ">= 1", "== 3" */
+    char *last_writer; /* "rank 0, kernel k, solution.cu:21", or "never written" */
+};
+
+/* An error of a kernel or call: illegal_address, misaligned_address, ... */
+struct fault {
+    int rank;
+    char *kind;
+    char *kernel, *source;
+    int64_t cta, warp;
+    int lane;
+    char *address;
+    char *message;
+};
+
+struct finding {
+    char *kind; /* "race", "uninitialised_read", "host_timing_dependent", ... */
+    int rank;
+    char *source, *message;
+};
+
+struct traffic {
+    int source, owner; /* rank that executed, rank whose memory */
+    char *mechanism;   /* copy_engine sm_load sm_store sm_atomic bulk multimem_load multimem_store nccl */
+    uint64_t bytes;
+};
+
+/* The first wrong element and how many there are, for wrong_answer and contract_violation. */
+struct mismatch {
+    char *output;
+    int rank;
+    char *index; /* "[3, 17]" */
+    char *expected, *got; /* "hex float (decimal)" */
+    char *bound;
+    uint64_t bad, total;
+};
+
+struct result {
+    enum verdict verdict;
+    char *reason; /* the sub-kind: "late_write", "fuel", "log", ... or NULL */
+    char *message; /* one sentence for a person */
+    char *stage;   /* "build", "start", "setup", "check", "teardown" */
+    char *case_name, *variant;
+    int rank; /* -1: not one rank */
+    struct mismatch *mismatch; /* NULL: none */
+    struct wait *waits;
+    size_t wait_count;
+    struct fault *faults;
+    size_t fault_count;
+    struct finding *findings;
+    size_t finding_count;
+    struct traffic *traffic;
+    size_t traffic_count;
+    char *build_log, *run_log; /* at most RESULT_LOG_MAX_BYTES each, control bytes escaped */
+    char **flags;              /* "insecure", ...; layers that were missing are "insecure:LAYER" */
+    size_t flag_count;
+    int64_t build_ms, run_ms; /* wall time of the stages, for people */
+};
+
+void result_write(const struct result *result, struct buffer *json);
+enum status result_read(struct result *result, const char *json, size_t size_bytes,
+                        struct error *err);
+void result_release(struct result *result);

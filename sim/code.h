@@ -1,0 +1,221 @@
+/*
+ * code.h — a kernel as the simulator runs it: decoded PTX, calls inlined, operands resolved.
+ *
+ * ptx.c makes it once per image and it is shared, read-only, by all devices and launches; exec.c
+ * runs it. An instruction is kept generic (operation, types, modifiers); exec_bind() picks the
+ * function that runs it, and what has none makes the kernel not simulable when it is launched.
+ *
+ * Registers live in slots. A slot is 32 lanes of 4 bytes; a 64-bit register takes two adjacent
+ * slots that are read as 32 lanes of 8 bytes; a 128-bit one takes four. Narrow types use the low
+ * bits of a slot; what lies above them is unspecified. A predicate is a 32-bit mask of lanes in a
+ * file of its own. An operand is a slot number >= 0, or a constant: ~index of a pool entry < 0. A
+ * constant is 8 bytes (zero-extended), broadcast to all lanes when it is used.
+ */
+#pragma once
+
+#include "common/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    WARP_LANES = 32,
+    CODE_INSNS_MAX = 1 << 18,    /* per kernel, after inlining */
+    CODE_SLOTS_MAX = 4096,       /* per warp */
+    CODE_PREDICATES_MAX = 4096,  /* per warp */
+    CODE_KERNELS_MAX = 4096,     /* per image */
+    CODE_CALL_DEPTH_MAX = 64,    /* inlining; deeper or recursive: not simulable */
+    CODE_PARAM_BYTES_MAX = 32764,
+    IMAGE_BYTES_MAX = 64 << 20,
+};
+
+enum code_type {
+    TYPE_NONE,
+    TYPE_B8, TYPE_B16, TYPE_B32, TYPE_B64, TYPE_B128,
+    TYPE_U8, TYPE_U16, TYPE_U32, TYPE_U64,
+    TYPE_S8, TYPE_S16, TYPE_S32, TYPE_S64,
+    TYPE_F16, TYPE_F16X2, TYPE_BF16, TYPE_BF16X2, TYPE_F32, TYPE_F64, TYPE_TF32,
+    TYPE_E4M3, TYPE_E5M2, TYPE_E4M3X2, TYPE_E5M2X2, TYPE_F32X2,
+    TYPE_PRED,
+    TYPES,
+};
+
+enum code_space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM };
+enum code_sem { SEM_WEAK, SEM_VOLATILE, SEM_RELAXED, SEM_ACQUIRE, SEM_RELEASE, SEM_ACQ_REL, SEM_SC };
+enum code_scope { SCOPE_NONE, SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYS };
+
+/* One word an operation of PTX; types and modifiers say the rest. X(name) */
+#define CODE_OPS(X)                                                                                \
+    X(ADD) X(SUB) X(MUL) X(MAD) X(FMA) X(DIV) X(REM) X(NEG) X(ABS) X(MIN) X(MAX) X(SAD)            \
+    X(ADDC) X(SUBC) X(MADC) X(MUL24) X(MAD24)                                                      \
+    X(AND) X(OR) X(XOR) X(NOT) X(CNOT) X(SHL) X(SHR) X(SHF) X(LOP3) X(PRMT)                        \
+    X(POPC) X(CLZ) X(BREV) X(BFIND) X(BFE) X(BFI) X(BMSK) X(SZEXT) X(FNS) X(DP4A) X(DP2A)          \
+    X(RCP) X(SQRT) X(RSQRT) X(SIN) X(COS) X(LG2) X(EX2) X(TANH) X(COPYSIGN) X(TESTP)               \
+    X(SETP) X(SET) X(SELP) X(SLCT) X(MOV) X(CVT) X(CVTA) X(ISSPACEP) X(SREG) X(SYMBOL)             \
+    X(PACK) X(UNPACK)                                                                              \
+    X(LD) X(ST) X(ATOM) X(RED) X(PREFETCH)                                                         \
+    X(MULTIMEM_LD_REDUCE) X(MULTIMEM_ST) X(MULTIMEM_RED)                                           \
+    X(BAR) X(BARRIER_ARRIVE) X(BAR_RED) X(BAR_WARP) X(BARRIER_CLUSTER) X(SHFL) X(VOTE) X(MATCH) X(REDUX) X(ELECT)     \
+    X(ACTIVEMASK) X(MEMBAR) X(FENCE) X(FENCE_PROXY)                                                \
+    X(BRA) X(BRX) X(RET) X(EXIT) X(TRAP) X(BRKPT) X(NANOSLEEP) X(VPRINTF) X(ASSERTFAIL)            \
+    X(MALLOC) X(FREE) X(GRIDDEPCONTROL) X(SETMAXNREG) X(NOP)                                       \
+    X(CP_ASYNC) X(CP_ASYNC_COMMIT) X(CP_ASYNC_WAIT) X(LDMATRIX) X(STMATRIX) X(MMA)                 \
+    X(WMMA_LOAD) X(WMMA_STORE) X(WMMA_MMA) X(MAPA) X(UNSUPPORTED)
+
+enum code_op {
+#define X(name) OP_##name,
+    CODE_OPS(X)
+#undef X
+    OPS,
+};
+
+enum code_cmp {
+    CMP_NONE, CMP_EQ, CMP_NE, CMP_LT, CMP_LE, CMP_GT, CMP_GE, CMP_LO, CMP_LS, CMP_HI, CMP_HS,
+    CMP_EQU, CMP_NEU, CMP_LTU, CMP_LEU, CMP_GTU, CMP_GEU, CMP_NUM, CMP_NAN,
+};
+enum code_bool { BOOL_NONE, BOOL_AND, BOOL_OR, BOOL_XOR, BOOL_POPC };
+enum code_round { ROUND_NONE, ROUND_RN, ROUND_RZ, ROUND_RM, ROUND_RP, ROUND_RNA,
+                  ROUND_RNI, ROUND_RZI, ROUND_RMI, ROUND_RPI };
+enum code_atom { ATOM_NONE, ATOM_ADD, ATOM_MIN, ATOM_MAX, ATOM_AND, ATOM_OR, ATOM_XOR, ATOM_EXCH,
+                 ATOM_CAS, ATOM_INC, ATOM_DEC };
+
+enum code_flag {
+    FLAG_FTZ = 1 << 0,
+    FLAG_SAT = 1 << 1,      /* .sat, .satfinite */
+    FLAG_HI = 1 << 2,       /* mul, mad */
+    FLAG_WIDE = 1 << 3,     /* mul, mad; neither: .lo */
+    FLAG_APPROX = 1 << 4,
+    FLAG_FULL = 1 << 5,
+    FLAG_CC = 1 << 6,       /* writes the carry */
+    FLAG_RELU = 1 << 7,
+    FLAG_NAN = 1 << 8,      /* min.NaN, max.NaN */
+    FLAG_XORSIGN = 1 << 9,
+    FLAG_ABS = 1 << 10,
+    FLAG_LEFT = 1 << 11,    /* shf.l; otherwise shf.r */
+    FLAG_WRAP = 1 << 12,    /* shf.wrap; otherwise .clamp */
+    FLAG_SYNC = 1 << 13,
+    FLAG_ALIGNED = 1 << 14,
+    FLAG_UNI = 1 << 15,
+    FLAG_NC = 1 << 16,      /* ld.global.nc */
+    FLAG_TO = 1 << 17,      /* cvta.to.SPACE; otherwise from SPACE to generic */
+    FLAG_SHIFTAMT = 1 << 18,
+    FLAG_TRANS = 1 << 19,
+    FLAG_NOFTZ = 1 << 20,
+};
+
+struct insn;
+struct warp; /* exec.c */
+
+/* Runs one instruction for the lanes of `mask` (the active group, guard applied). */
+typedef void insn_exec(struct warp *warp, const struct insn *insn, uint32_t mask);
+
+struct insn {
+    insn_exec *exec;       /* set by exec_bind */
+    const int32_t *args;   /* dst operands, then src operands; of predicates: the predicate's number */
+    uint16_t op;           /* enum code_op */
+    uint8_t dst_count, src_count;
+    uint8_t type, type2;   /* enum code_type: of the result; of the source where another (cvt, set) */
+    uint8_t space;         /* enum code_space */
+    uint8_t sem, scope;
+    uint8_t vector;        /* ld, st: elements, 1, 2, 4 or 8 */
+    uint8_t cmp, boolean, round;
+    uint8_t sub;           /* enum code_atom; of shfl, vote, match, prmt, bar: the mode's index, see ptx.c */
+    uint32_t flags;
+    int16_t guard;         /* predicate that must be true; -1: none */
+    bool guard_not;
+    bool back_edge;        /* a branch whose target is not after it */
+    uint32_t target;       /* bra: index of an insn; SREG: enum code_sreg; SYMBOL: index of a symbol */
+    int64_t imm;           /* memory: byte offset added to the address; SYMBOL: addend; lop3: table */
+    uint32_t line;         /* index of lines[] */
+    /* Bit i set: source i is a predicate number and to be negated (setp's last, selp's, vote's). */
+    uint32_t src_not;
+    /* Bit i set: argument i (destinations first) is a predicate number, not a slot. */
+    uint32_t arg_predicate;
+};
+
+enum code_sreg {
+    SREG_TID_X, SREG_TID_Y, SREG_TID_Z, SREG_NTID_X, SREG_NTID_Y, SREG_NTID_Z,
+    SREG_CTAID_X, SREG_CTAID_Y, SREG_CTAID_Z, SREG_NCTAID_X, SREG_NCTAID_Y, SREG_NCTAID_Z,
+    SREG_LANEID, SREG_WARPID, SREG_NWARPID, SREG_SMID, SREG_NSMID, SREG_GRIDID,
+    SREG_LANEMASK_EQ, SREG_LANEMASK_LE, SREG_LANEMASK_LT, SREG_LANEMASK_GE, SREG_LANEMASK_GT,
+    SREG_CLOCK, SREG_CLOCK_HI, SREG_CLOCK64, SREG_GLOBALTIMER, SREG_GLOBALTIMER_LO,
+    SREG_GLOBALTIMER_HI, SREG_DYNAMIC_SMEM_SIZE, SREG_TOTAL_SMEM_SIZE,
+    SREG_ENVREG1, SREG_ENVREG2, SREG_CLUSTERID_X, SREG_NCLUSTERID_X, SREG_CLUSTER_CTARANK,
+    SREG_CLUSTER_NCTARANK, SREG_IS_EXPLICIT_CLUSTER,
+};
+
+/* A source position, and the inlined call it stands in (0: none). */
+struct code_line {
+    const char *file; /* base name as in the PTX: "solution.cu" */
+    uint32_t line;
+    uint32_t column;
+};
+
+enum symbol_space { SYMBOL_GLOBAL, SYMBOL_CONST };
+struct code_symbol {
+    char *name;
+    enum symbol_space space;
+    uint64_t size_bytes;
+    uint32_t align_bytes;
+    uint8_t *initial;       /* size_bytes, or NULL: zeros */
+    /* Words of `initial` that hold another symbol's address: 8 bytes at `at` get its address. */
+    struct { uint64_t at; uint32_t symbol; int64_t addend; bool generic; } *relocations;
+    uint32_t relocation_count;
+    bool is_visible;
+};
+
+struct code_param {
+    uint32_t offset, size_bytes;
+};
+
+struct kernel {
+    char *name;       /* mangled */
+    char *demangled;  /* for people */
+    struct image *image;
+    struct insn *insns;
+    uint32_t insn_count;
+    uint64_t *constants;
+    uint32_t constant_count;
+    uint32_t slot_count, predicate_count;
+    struct code_param *params;
+    uint32_t param_count, param_bytes;
+    uint32_t shared_bytes;   /* static; the dynamic part starts behind, aligned to 16 */
+    uint32_t local_bytes;    /* per thread */
+    uint32_t registers;      /* per thread, of the cubin's .nv.info; 0: unknown */
+    uint32_t threads_max;    /* .maxntid's product; 0: none */
+    uint32_t ntid_required[3]; /* .reqntid; 0: none */
+    char *unsupported;       /* why it cannot be simulated, with op and source line; NULL: it can */
+};
+
+/* All that one fatbin holds: kernels and variables of its PTX. */
+struct image {
+    uint64_t hash;       /* of the fatbin's bytes: how a client names it */
+    struct kernel *kernels;
+    uint32_t kernel_count;
+    struct code_symbol *symbols;
+    uint32_t symbol_count;
+    struct code_line *lines; /* [0] is unknown */
+    uint32_t line_count;
+};
+
+/* Parses one PTX text. An op or modifier that the parser does not know is kept as OP_UNSUPPORTED and
+ * named in kernel->unsupported; text that is not PTX is ERR_INVALID. Free with image_close. */
+enum status image_parse(struct image **image, const char *ptx, size_t size_bytes, struct error *err);
+void image_close(struct image *image);
+
+/* The kernel called `name`, or NULL. */
+const struct kernel *image_kernel(const struct image *image, const char *name);
+
+/* fatbin.c: the images of an ELF file (its .nv_fatbin section), PTX of the highest architecture of
+ * each fatbin, registers per thread from the cubins beside it. Hostile input is refused or skipped,
+ * never trusted. */
+struct image_set {
+    struct image **images;
+    uint32_t count;
+};
+enum status image_set_read(struct image_set *set, const void *elf, size_t size_bytes,
+                           struct error *err);
+void image_set_release(struct image_set *set);
+
+/* FNV-1a 64 of a whole fatbin (header and payload): computed alike by the shim and by simd. */
+uint64_t fatbin_hash(const void *fatbin, size_t size_bytes);
