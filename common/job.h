@@ -15,12 +15,13 @@
 #include <stdint.h>
 
 enum {
-    ID_MAX = 40,                    /* a public id with its final zero */
-    NAME_MAX_BYTES = 64,            /* names of tasks, workers, models, owners, with final zero */
-    SOURCE_MAX_BYTES = 256 * 1024,  /* a submission's text */
-    JSON_BODY_MAX_BYTES = 1 << 20,  /* any JSON body */
-    JSON_DEPTH_MAX = 32,
+    ID_MAX = 40,                   /* a public id with its final zero */
+    NAME_MAX_BYTES = 64,           /* names of tasks, workers, models, owners, with final zero */
+    SOURCE_MAX_BYTES = 256 * 1024, /* a submission's text */
+    JSON_BODY_MAX_BYTES = 1 << 20, /* any JSON body */
     WORLD_MAX = 8,
+    SHA256_TEXT_MAX = 65,
+    JOB_VERSION_MAX = 48,
 };
 
 enum device_kind { DEVICE_CUDA, DEVICE_CUDA_SHARED, DEVICE_SIM, DEVICE_KINDS };
@@ -33,6 +34,22 @@ const char *job_stage_name(enum job_stage stage); /* "" for STAGE_NONE */
 int device_kind_find(const char *name);           /* -1: no such name; so the other two */
 int job_state_find(const char *name);
 int job_stage_find(const char *name);
+
+/* A stored submission, without its source. */
+struct submission {
+    char id[ID_MAX];
+    int task_number;
+    char task[NAME_MAX_BYTES];
+    char model[NAME_MAX_BYTES]; /* "": not given */
+    char owner[NAME_MAX_BYTES];
+    int64_t created_ms; /* wall clock, ms since 1970 */
+    int64_t source_bytes;
+    char source_sha256[SHA256_TEXT_MAX]; /* lower-case hex */
+};
+
+void submission_write(const struct submission *submission, struct buffer *json);
+enum status submission_read(struct submission *submission, const char *json, size_t size_bytes,
+                            struct error *err);
 
 /* What a client asks for. Source: POST /v1/submissions. */
 struct submission_request {
@@ -68,6 +85,9 @@ struct job {
     char worker[NAME_MAX_BYTES];
     char verdict[NAME_MAX_BYTES]; /* "" until done */
 };
+
+/* What a long poll compares: STATE.STAGE.POSITION; job_write adds it as the key "version". */
+void job_version(const struct job *job, char version[static JOB_VERSION_MAX]);
 
 /* `result_json`: the stored result object, or NULL; becomes the job's key "result". */
 void job_write(const struct job *job, const char *result_json, struct buffer *json);

@@ -36,21 +36,28 @@ enum verdict {
 const char *verdict_name(enum verdict verdict);
 int verdict_find(const char *name); /* -1: no such verdict */
 
-enum { RESULT_JSON_MAX_BYTES = 1 << 20, RESULT_LOG_MAX_BYTES = 64 * 1024, RESULT_ROWS_MAX = 4096 };
+enum {
+    RESULT_JSON_MAX_BYTES = 1 << 20,
+    RESULT_LOG_MAX_BYTES = 64 * 1024,
+    RESULT_ROWS_MAX = 4096,       /* waits, faults, findings, traffic: of each */
+    RESULT_TEXT_MAX_BYTES = 1024, /* any other text; longer ones are cut when written */
+    RESULT_FLAGS_MAX = 32,
+    RESULT_RANKS_MAX = 8,
+};
 
 /* Where a rank stands when nothing can move any more. */
 struct wait {
     int rank;
-    char *where;      /* "kernel", or the host call: "cudaStreamSynchronize", "pkb_host_barrier" */
-    char *kernel;     /* demangled name */
-    char *source;     /* "solution.cu:33" */
+    char *where;       /* "kernel", or the host call: "cudaStreamSynchronize", "pkb_host_barrier" */
+    char *kernel;      /* demangled name */
+    char *source;      /* "solution.cu:33" */
     int64_t cta, warp; /* linear indexes; -1: not in a kernel */
-    uint32_t lanes;   /* mask of the lanes that wait there */
-    int64_t warps;    /* how many warps of the rank wait at this place; `cta`, `warp` is the first */
-    char *address;    /* "rank 1 signal+64", "rank 0 input x+128", "private 0x...+16" */
-    int owner;        /* whose memory is read; -1: none */
-    char *value;      /* what it reads, as it stands in memory */
-    char *wanted;     /* where it can be seen: ">= 1", "== 3" */
+    uint32_t lanes;    /* mask of the lanes that wait there */
+    int64_t warps; /* how many warps of the rank wait at this place; `cta`, `warp` is the first */
+    char *address; /* "rank 1 signal+64", "rank 0 input x+128", "private 0x...+16" */
+    int owner;     /* whose memory is read; -1: none */
+    char *value;   /* what it reads, as it stands in memory */
+    char *wanted;  /* where it can be seen: ">= 1", "== 3" */
     char *last_writer; /* "rank 0, kernel k, solution.cu:21", or "never written" */
 };
 
@@ -73,7 +80,8 @@ struct finding {
 
 struct traffic {
     int source, owner; /* rank that executed, rank whose memory */
-    char *mechanism;   /* copy_engine sm_load sm_store sm_atomic bulk multimem_load multimem_store nccl */
+    char *mechanism;   /* copy_engine sm_load sm_store sm_atomic bulk multimem_load multimem_store
+                          nccl */
     uint64_t bytes;
 };
 
@@ -81,19 +89,20 @@ struct traffic {
 struct mismatch {
     char *output;
     int rank;
-    char *index; /* "[3, 17]" */
+    char *index;          /* "[3, 17]" */
     char *expected, *got; /* "hex float (decimal)" */
     char *bound;
     uint64_t bad, total;
 };
 
+/* Starts as {.rank = -1}. */
 struct result {
     enum verdict verdict;
-    char *reason; /* the sub-kind: "late_write", "fuel", "log", ... or NULL */
+    char *reason;  /* the sub-kind: "late_write", "fuel", "log", ... or NULL */
     char *message; /* one sentence for a person */
     char *stage;   /* "build", "start", "setup", "check", "teardown" */
     char *case_name, *variant;
-    int rank; /* -1: not one rank */
+    int rank;                  /* -1: not one rank */
     struct mismatch *mismatch; /* NULL: none */
     struct wait *waits;
     size_t wait_count;
@@ -109,7 +118,27 @@ struct result {
     int64_t build_ms, run_ms; /* wall time of the stages, for people */
 };
 
+/* At most RESULT_JSON_MAX_BYTES less 1 KiB: where it would be more, rows are left out, the last
+ * ones first, and the flag "rows_cut" is added. */
 void result_write(const struct result *result, struct buffer *json);
 enum status result_read(struct result *result, const char *json, size_t size_bytes,
                         struct error *err);
 void result_release(struct result *result);
+
+/* Each frees what the record owns and sets it to zero. */
+void wait_release(struct wait *wait);
+void fault_release(struct fault *fault);
+void finding_release(struct finding *finding);
+void traffic_release(struct traffic *traffic);
+void mismatch_release(struct mismatch *mismatch);
+
+/*
+ * Each adds a row. The texts of `wait`, `fault` and `finding` go to the result, which also frees
+ * them where it is full (RESULT_ROWS_MAX); those of the other two are copied. Traffic with the same
+ * ranks and mechanism is added up. A flag that is there already is not added twice.
+ */
+void result_add_wait(struct result *result, struct wait wait);
+void result_add_fault(struct result *result, struct fault fault);
+void result_add_finding(struct result *result, struct finding finding);
+void result_add_traffic(struct result *result, const struct traffic *traffic);
+void result_add_flag(struct result *result, const char *flag);
