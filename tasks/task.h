@@ -35,12 +35,15 @@ const char *task_worlds_text(const struct task *task);
 const char *task_dtypes_text(const struct task *task);
 /* The statement for an agent (the folder's README.md), compiled in. */
 const char *task_statement(const struct task *task);
-/* The text of pkb_task.h: typed parameters, inputs and outputs; includes solution.h. */
-void task_header_write(const struct task *task, struct buffer *text);
+/* The text of pkb_task.h for a working dtype: pkb_t, typed parameters, inputs and outputs. It
+ * includes solution.h, whose text is the second function's. */
+void task_header_write(const struct task *task, enum dtype dtype, struct buffer *text);
+const char *task_solution_header(void);
 
 /* Cases in the page's order. `class` is "check", "bench" or "large": the name up to '/'. */
 int task_case_count(const struct task *task);
 const char *task_case_name(const struct task *task, int index);
+bool task_case_allows_world(const struct task *task, int case_index, int world);
 int task_variant_count(const struct task *task, int case_index);
 const char *task_variant_name(const struct task *task, int case_index, int variant); /* "" if one */
 
@@ -69,7 +72,7 @@ void run_fill(const struct run *run, uint64_t seed, int call, struct tensor *con
  * element of every output.
  */
 struct expectation;
-struct expectation *run_expect(const struct run *run, int call, struct tensor *const *in);
+struct expectation *run_expect(const struct run *run, struct tensor *const *in);
 void expectation_close(struct expectation *expectation);
 
 enum judgement {
