@@ -97,6 +97,12 @@ void job_write(const struct job *job, const char *result_json, struct buffer *js
 enum status job_read(struct job *job, char **result_json, const char *json, size_t size_bytes,
                      struct error *err);
 
+/* What POST /v1/submissions answers: {"submission": ..., "job": ...}. */
+void submission_created_write(const struct submission *submission, const struct job *job,
+                              struct buffer *json);
+enum status submission_created_read(struct submission *submission, struct job *job,
+                                    const char *json, size_t size_bytes, struct error *err);
+
 /* What a worker gets with a lease: the job, its secret seed and the source. */
 struct lease_grant {
     struct job job;
