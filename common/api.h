@@ -5,21 +5,26 @@
  * inside api_start, but from api_ready, api_timeout or api_wait. The caller watches sockets
  * and one timer as it is told to through struct api_watches (poll, libuv) and says when something
  * happens. Connections are kept and used again. Nothing here blocks but api_wait, which is a loop
- * of its own on poll().
+ * of its own on poll(). Proxies of the environment are not used.
  */
 #pragma once
 
 #include "common/buffer.h"
 #include "common/error.h"
 
-#include <stdbool.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct api;
 struct api_request;
 
-enum { API_BODY_MAX_BYTES = 4 << 20, API_URL_MAX = 2048, API_TOKEN_MAX = 256 };
+enum {
+    API_BODY_MAX_BYTES = 4 << 20,
+    API_SERVER_MAX = 512, /* with its final zero; so the token */
+    API_TOKEN_MAX = 256,
+    API_CONNECT_MAX_MS = 5000, /* a connection that takes longer is given up */
+};
 
 /* Bits. */
 enum api_events { API_READ = 1, API_WRITE = 2 };
@@ -74,9 +79,10 @@ void api_cancel(struct api_request *request);
 void api_ready(struct api *api, int fd, unsigned events);
 void api_timeout(struct api *api);
 
-/* Runs every started request to its end, for a caller without a loop (no watches given). Stops
- * early when `stop` (may be NULL) is not 0, which a signal handler may set: ERR_TIMEOUT. */
-enum status api_wait(struct api *api, const volatile int *stop, struct error *err);
+/* Runs every started request to its end, for a caller without a loop (no watches given). Signals
+ * that the caller has blocked come in only while it waits, so none is missed; ERR_UNAVAILABLE when
+ * one of them has set `*stop` (may be NULL): what is not done then is still to be cancelled. */
+enum status api_wait(struct api *api, const volatile sig_atomic_t *stop, struct error *err);
 
 /* Appends a path segment or query value, percent-encoded. */
 void api_path_append(struct buffer *path, const char *text);
