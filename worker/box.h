@@ -1,0 +1,52 @@
+/*
+ * box.h — programs that are started together and end together.
+ *
+ * box_start forks a keeper: it starts the programs, each in a session of its own, is the reaper of
+ * whatever they leave behind, and tells of each end. When the box is killed, closed, or the worker
+ * dies, the keeper kills all that descends from it and ends last. The caller watches box_fd and
+ * calls box_next until it has nothing more. A program has the descriptors it is given, no others.
+ */
+#pragma once
+
+#include "common/error.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+enum { BOX_PROGRAMS_MAX = 12, BOX_FDS_MAX = 32, BOX_EXIT_NOT_STARTED = 127 };
+
+struct box;
+
+/* Limits of one process; 0: none. */
+struct box_limits {
+    uint64_t cpu_s, memory_bytes, file_bytes, files;
+};
+
+struct box_program {
+    char *const *argv; /* argv[0] is the path */
+    char *const *env;
+    const char *directory; /* NULL: stays in the worker's */
+    int fds[BOX_FDS_MAX];  /* open in the program under the same numbers */
+    int fd_count;
+    int output; /* its stdout and stderr; its stdin is empty */
+    struct box_limits limits;
+};
+
+enum box_event_kind { BOX_STARTED, BOX_ENDED };
+struct box_event {
+    enum box_event_kind kind;
+    int program; /* index */
+    pid_t pid;
+    int wait_status; /* of BOX_ENDED, as from waitpid; exit code 127: it could not be started */
+};
+
+/* The descriptors stay the caller's, who closes them when this has returned. */
+enum status box_start(struct box **box, const struct box_program *programs, int count,
+                      struct error *err);
+int box_fd(const struct box *box);
+/* ERR_NOT_FOUND: nothing now. ERR_UNAVAILABLE: every process of the box is gone. */
+enum status box_next(struct box *box, struct box_event *event, struct error *err);
+void box_kill_program(struct box *box, int program);
+void box_kill(struct box *box);
+/* Kills what still runs, and waits for it. */
+void box_close(struct box *box);
