@@ -9,13 +9,16 @@
 
 #include "common/dtype.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { PLAN_TENSORS_MAX = 64, TENSOR_DIMS_MAX = 8 };
 
 struct tensor_spec {
     const char *name; /* as declared; entries of a list share it */
+    const char *text; /* the shape for people: "[M, N/W]" */
     int list_index;   /* -1: not in a list */
+    bool is_working;  /* of the run's dtype: pkb_t in pkb_task.h */
     enum dtype dtype;
     int dims;
     int64_t shape[TENSOR_DIMS_MAX];
@@ -24,6 +27,7 @@ struct tensor_spec {
 };
 
 struct plan {
+    enum dtype working;
     struct tensor_spec inputs[PLAN_TENSORS_MAX];
     int input_count;
     struct tensor_spec outputs[PLAN_TENSORS_MAX];

@@ -1,10 +1,10 @@
 /*
  * task.h — what a task is, and what the server, the judge and the tests may do with it.
  *
- * A task folder defines one `const struct task task_NAME`; the build lists them in tasks[]. A run is
- * one case (a point of the task page and a variant of its inputs) in one world and dtype. Its plan
- * says which tensors a rank has; its inputs come from a seed, and its oracle sees the inputs of all
- * ranks and says what every output must be.
+ * A task folder defines one `const struct task task_NAME`; the build lists them in tasks[]. A run
+ * is one case (a point of the task page and a variant of its inputs) in one world and dtype. Its
+ * plan says which tensors a rank has; its inputs come from a seed, and its oracle sees the inputs
+ * of all ranks and says what every output must be.
  */
 #pragma once
 
@@ -68,8 +68,8 @@ const void *run_params(const struct run *run, size_t *size_bytes);
 void run_fill(const struct run *run, uint64_t seed, int call, struct tensor *const *in);
 
 /*
- * What is right: opaque, made from the inputs of all ranks of that same call. Large: two doubles per
- * element of every output.
+ * What is right: opaque, made from the inputs of all ranks of that same call. Large: two doubles
+ * per element of every output.
  */
 struct expectation;
 struct expectation *run_expect(const struct run *run, struct tensor *const *in);
@@ -77,21 +77,27 @@ void expectation_close(struct expectation *expectation);
 
 enum judgement {
     JUDGED_RIGHT,
-    JUDGED_WRONG_VALUE,    /* outside of the bound */
-    JUDGED_WRONG_COUNT,    /* a count output differs */
-    JUDGED_UNWRITTEN,      /* elements that still hold the poison */
-    JUDGED_TAIL,           /* elements past the count that had to stay untouched */
+    JUDGED_WRONG_VALUE,     /* outside of the bound */
+    JUDGED_WRONG_COUNT,     /* a count output differs */
+    JUDGED_WRONG_NORM,      /* each element within its bound, the RMS of the errors is not */
+    JUDGED_UNWRITTEN,       /* elements that still hold the poison */
+    JUDGED_TAIL,            /* elements past the count that had to stay untouched */
     JUDGED_REPLICAS_DIFFER, /* an output that must be the same on all ranks is not */
 };
 
-/* The first wrong element in (output, rank, index) order and how many there are in that output. */
+/*
+ * The first wrong element in (output, rank, index) order, counts first, and how many there are in
+ * that output on all ranks. For JUDGED_WRONG_NORM the element that is furthest off, and bad is 0.
+ */
 struct verdict_detail {
     enum judgement judgement;
     int rank, output; /* indexes; output: of the plan */
-    int64_t index;    /* linear */
+    int64_t index;    /* linear, of the element */
     double expected, bound, got;
-    char expected_text[64], got_text[64], index_text[96]; /* exact: hex float and decimal, or code */
+    char expected_text[64], got_text[64],
+        index_text[96]; /* exact: hex float and decimal, or code */
     uint64_t bad, total;
+    double rms_error, rms_reference; /* of that output on that rank; 0 where not measured */
 };
 
 /*
@@ -99,5 +105,4 @@ struct verdict_detail {
  * output was filled with before the call.
  */
 enum judgement run_judge(const struct run *run, const struct expectation *expectation,
-                         struct tensor *const *out, uint8_t poison,
-                         struct verdict_detail *detail);
+                         struct tensor *const *out, uint8_t poison, struct verdict_detail *detail);

@@ -1,0 +1,55 @@
+#include "tasks/declare.h"
+#include "tasks/oracle_reduce.h"
+
+enum { M, N };
+enum { X };
+enum { Y };
+enum { ROUNDING, EXACT };
+
+static void declare(const struct run *run, int rank, struct plan *plan)
+{
+    (void)rank; /* every rank has the same shapes */
+    plan_input(plan, "x", T, "[M, N]", SHAPE(run->dim[M], run->dim[N]));
+    plan_output(plan, "y", T, "[M, N]", SHAPE(run->dim[M], run->dim[N]));
+}
+
+static void fill(const struct run *run, const struct trial *trial, struct tensor *const *in)
+{
+    for (int rank = 0; rank < run->world; rank++) {
+        fill_summands(run->variant == EXACT, &in[rank][X], trial_stream(trial, rank, X), rank);
+    }
+}
+
+static void oracle(const struct run *run, struct tensor *const *in, struct expected *const *out)
+{
+    for (int64_t i = 0; i < run->dim[M] * run->dim[N]; i++) {
+        struct sum sum = sum_ranks(run, in, X, i);
+        for (int rank = 0; rank < run->world; rank++) {
+            expect(&out[rank][Y], i, sum.value, sum.bound);
+        }
+    }
+}
+
+static const struct tolerance chain = {
+    .bf16 = {.a = 0.03, .r = 0.008},
+    .fp16 = {.a = 0.004, .r = 0.001},
+    .fp32 = {.a = 1e-6, .r = 3e-7},
+};
+
+const struct task task_allreduce = {
+    .number = 1,
+    .name = "allreduce",
+    .summary = "Sum one tensor over all ranks and leave the sum on every rank",
+    .family = "collectives",
+    .params = {[M] = {"M", PARAM_INT64, "rows"}, [N] = {"N", PARAM_INT64, "columns"}},
+    .cases = {{.name = "check", .dim = {[M] = 37, [N] = 129}},
+              {.name = "bench", .dim = {[M] = 1024, [N] = 1024}}},
+    .variants = {[ROUNDING] = {"rounding", AT_CHECK | AT_BENCH}, [EXACT] = {"exact", AT_CHECK}},
+    .outputs = {[Y] = {.name = "y",
+                       .ranks = RANKS_SAME,
+                       .tolerance = &chain,
+                       .exact_variants = SET_OF(EXACT)}},
+    .declare = declare,
+    .fill = fill,
+    .oracle = oracle,
+};
