@@ -47,7 +47,7 @@ fi
 
 release=$("$CUDA_HOME/bin/nvcc" --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')
 if [ "${release:-0}" -lt 13 ]; then
-    echo "install-deps: '$CUDA_HOME/bin/nvcc' is release ${release:-unknown}, and 13.0 or later is" \
-        "needed; set another: make CUDA_HOME=/path/to/cuda ..." >&2
+    echo "install-deps: '$CUDA_HOME/bin/nvcc' is release ${release:-unknown}; 13.0 or later" \
+        "is needed, set another: make CUDA_HOME=/path/to/cuda ..." >&2
     exit 1
 fi
