@@ -75,7 +75,7 @@ names()
     files '*' | xargs grep -InE '/wor[k]/|/tmp/pk[b]|/opt/whee[l]|\.\./share[d]/' /dev/null |
         sed 's/^\([^:]*:[0-9]*\):/\1: names: a path of one machine: /'
     files '*' | xargs grep -InoE 'https?://[A-Za-z0-9][A-Za-z0-9.-]*' /dev/null |
-        grep -vE '://(127\.0\.0\.1|localhost|host|www\.rfc-editor\.org|json-schema\.org)$' |
+        grep -vE '://(127\.0\.0\.1|localhost|host|HOST|www\.rfc-editor\.org|json-schema\.org)$' |
         grep -vE '://([a-z.-]+\.)?example(\.(com|org|net))?$' |
         sed 's/^\([^:]*:[0-9]*\):/\1: names: an address: /'
 }
