@@ -42,7 +42,7 @@ echo ok 1 - one
 echo "ok 2 - two # SKIP it is late"
 END
 export SKIPS=forbidden
-counts "where skips are forbidden every skip is a failure" "1 passed, 1 failed, 0 skipped" <<'END'
+counts "where skips are forbidden, each is a failure" "1 passed, 1 failed, 0 skipped" <<'END'
 echo ok 1 - one
 echo "ok 2 - two # SKIP no GPU"
 END
