@@ -11,8 +11,8 @@ static void set(struct error *err, enum status status, const char *field, const 
 
     /* The arguments may point into the very error that they replace. */
     struct error made = {.status = status};
-    snprintf(made.field, sizeof made.field, "%s", field);
-    vsnprintf(made.message, sizeof made.message, format, args);
+    (void)snprintf(made.field, sizeof made.field, "%s", field);
+    (void)vsnprintf(made.message, sizeof made.message, format, args);
     *err = made;
 }
 

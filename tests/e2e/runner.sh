@@ -47,7 +47,7 @@ echo ok 1 - one
 echo "ok 2 - two # SKIP no GPU"
 END
 unset SKIPS
-counts "a test that was planned and did not run is a failure" "1 passed, 2 failed, 0 skipped" <<'END'
+counts "a planned test that did not run is a failure" "1 passed, 2 failed, 0 skipped" <<'END'
 echo 1..3
 echo ok 1 - one
 END
