@@ -7,8 +7,6 @@ CUDA_HOME ?= /usr/local/cuda
 SAN ?=
 BUILD := build$(if $(SAN),-$(SAN))
 CC := gcc
-NVCC := $(CUDA_HOME)/bin/nvcc
-PREFIX ?= /usr/local
 
 san_flags_address := -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 san_flags_thread := -fsanitize=thread -fno-omit-frame-pointer

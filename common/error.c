@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void set(struct error *err, enum status status, const char *field, const char *format,
-                va_list args)
+static __attribute__((format(printf, 4, 0))) void
+set(struct error *err, enum status status, const char *field, const char *format, va_list args)
 {
     assert(status != OK);
 
