@@ -72,7 +72,7 @@ struct ncclComm {
     uint8_t *region[NCCL_RANKS_MAX]; /* mapped here */
     size_t region_bytes;
     struct shared_page *page;
-    uint64_t sequence; /* collectives so far */
+    uint64_t sequence;                                       /* collectives so far */
     uint64_t sent[NCCL_RANKS_MAX], received[NCCL_RANKS_MAX]; /* chunks */
     struct reduction reductions[NCCL_REDUCTIONS_MAX];
     ncclResult_t async_error;
@@ -90,9 +90,16 @@ void nccl_tag(bool is_ours);
 /* ---- operations ---- */
 
 enum operation_kind {
-    OPERATION_ALL_REDUCE, OPERATION_REDUCE, OPERATION_REDUCE_SCATTER, OPERATION_ALL_GATHER,
-    OPERATION_BROADCAST, OPERATION_GATHER, OPERATION_SCATTER, OPERATION_ALL_TO_ALL,
-    OPERATION_SEND, OPERATION_RECV,
+    OPERATION_ALL_REDUCE,
+    OPERATION_REDUCE,
+    OPERATION_REDUCE_SCATTER,
+    OPERATION_ALL_GATHER,
+    OPERATION_BROADCAST,
+    OPERATION_GATHER,
+    OPERATION_SCATTER,
+    OPERATION_ALL_TO_ALL,
+    OPERATION_SEND,
+    OPERATION_RECV,
 };
 
 struct operation {

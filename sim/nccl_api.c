@@ -2,11 +2,13 @@
 
 #include <string.h>
 
+/* NOLINTBEGIN(readability-function-size): the signatures are NCCL's. */
+
 ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t dtype,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-    return operation_submit(&(struct operation){OPERATION_ALL_REDUCE, comm, stream, send, recv,
-                                                count, dtype, op, 0});
+    return operation_submit(
+        &(struct operation){OPERATION_ALL_REDUCE, comm, stream, send, recv, count, dtype, op, 0});
 }
 
 ncclResult_t ncclReduce(const void *send, void *recv, size_t count, ncclDataType_t dtype,
@@ -77,6 +79,8 @@ ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t dtype, int peer, 
     return operation_submit(
         &(struct operation){OPERATION_RECV, comm, stream, NULL, recv, count, dtype, ncclSum, peer});
 }
+
+/* NOLINTEND(readability-function-size) */
 
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t dtype,
                                       ncclScalarResidence_t residence, ncclComm_t comm)

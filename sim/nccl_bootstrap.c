@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { INIT_SECONDS = 60, ID_BYTES = 16 };
+enum { INIT_SECONDS = 60, INIT_MS = INIT_SECONDS * 1000, ID_BYTES = 16 };
 static const char id_mark[8] = "pkbnccl";
 
 struct greeting {
@@ -63,7 +63,7 @@ static socklen_t address_of(struct sockaddr_un *address, const ncclUniqueId *id)
 static ncclResult_t send_all(struct bootstrap *bootstrap, int fd, const void *data, size_t size,
                              const int *passed)
 {
-    int64_t deadline_ms = now_ms() + INIT_SECONDS * 1000;
+    int64_t deadline_ms = now_ms() + INIT_MS;
     char control[CMSG_SPACE(sizeof(int))];
     size_t done = 0;
 
@@ -96,7 +96,7 @@ static ncclResult_t send_all(struct bootstrap *bootstrap, int fd, const void *da
 static ncclResult_t receive_all(struct bootstrap *bootstrap, int fd, void *data, size_t size,
                                 int *passed)
 {
-    int64_t deadline_ms = now_ms() + INIT_SECONDS * 1000;
+    int64_t deadline_ms = now_ms() + INIT_MS;
     char control[CMSG_SPACE(sizeof(int))];
     size_t done = 0;
 
@@ -127,7 +127,7 @@ static ncclResult_t receive_all(struct bootstrap *bootstrap, int fd, void *data,
 /* Rank 0: accepts the others, each of which says who it is. */
 static ncclResult_t accept_ranks(struct bootstrap *bootstrap, int listener)
 {
-    int64_t deadline_ms = now_ms() + INIT_SECONDS * 1000;
+    int64_t deadline_ms = now_ms() + INIT_MS;
 
     for (int missing = bootstrap->ranks - 1; missing > 0;) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
@@ -158,7 +158,7 @@ static ncclResult_t accept_ranks(struct bootstrap *bootstrap, int listener)
 static ncclResult_t connect_root(struct bootstrap *bootstrap, const struct sockaddr_un *address,
                                  socklen_t size)
 {
-    int64_t deadline_ms = now_ms() + INIT_SECONDS * 1000;
+    int64_t deadline_ms = now_ms() + INIT_MS;
     struct greeting greeting = {bootstrap->rank, bootstrap->ranks};
 
     for (;;) {
@@ -189,8 +189,9 @@ ncclResult_t bootstrap_open(struct bootstrap *bootstrap, const ncclUniqueId *id,
     if (memcmp(id->internal, id_mark, sizeof id_mark) != 0) {
         return nccl_fail(NULL, ncclInvalidArgument, "the unique id is not of ncclGetUniqueId");
     }
-    result = nccl_cuda(NULL, (int)cudaStreamCreateWithFlags(&bootstrap->stream,
-                                                            cudaStreamNonBlocking), "a stream");
+    result =
+        nccl_cuda(NULL, (int)cudaStreamCreateWithFlags(&bootstrap->stream, cudaStreamNonBlocking),
+                  "a stream");
     if (result != ncclSuccess || ranks == 1) {
         return result;
     }

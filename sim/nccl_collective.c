@@ -7,11 +7,16 @@
 const char *operation_name(enum operation_kind kind)
 {
     static const char *const names[] = {
-        [OPERATION_ALL_REDUCE] = "ncclAllReduce", [OPERATION_REDUCE] = "ncclReduce",
-        [OPERATION_REDUCE_SCATTER] = "ncclReduceScatter", [OPERATION_ALL_GATHER] = "ncclAllGather",
-        [OPERATION_BROADCAST] = "ncclBroadcast", [OPERATION_GATHER] = "ncclGather",
-        [OPERATION_SCATTER] = "ncclScatter", [OPERATION_ALL_TO_ALL] = "ncclAlltoAll",
-        [OPERATION_SEND] = "ncclSend", [OPERATION_RECV] = "ncclRecv",
+        [OPERATION_ALL_REDUCE] = "ncclAllReduce",
+        [OPERATION_REDUCE] = "ncclReduce",
+        [OPERATION_REDUCE_SCATTER] = "ncclReduceScatter",
+        [OPERATION_ALL_GATHER] = "ncclAllGather",
+        [OPERATION_BROADCAST] = "ncclBroadcast",
+        [OPERATION_GATHER] = "ncclGather",
+        [OPERATION_SCATTER] = "ncclScatter",
+        [OPERATION_ALL_TO_ALL] = "ncclAlltoAll",
+        [OPERATION_SEND] = "ncclSend",
+        [OPERATION_RECV] = "ncclRecv",
     };
 
     return names[kind];
@@ -39,14 +44,15 @@ static ncclResult_t check_same(const struct operation *operation)
         if (other.sequence != sequence || memcmp(&other, &mine, sizeof mine) == 0) {
             continue;
         }
+        comm->async_error = ncclInvalidUsage;
         int kind = other.kind >= 0 && other.kind <= (int32_t)OPERATION_RECV ? other.kind : 0;
         return nccl_fail(comm, ncclInvalidUsage,
                          "collective %llu: rank %d calls %s of %zu elements (dtype %d, op %d, root "
                          "%d), rank %d calls %s of %llu (dtype %d, op %d, root %d)",
                          (unsigned long long)sequence, comm->rank, operation_name(operation->kind),
                          operation->count, mine.dtype, mine.op, mine.root, rank,
-                         operation_name((enum operation_kind)kind),
-                         (unsigned long long)other.count, other.dtype, other.op, other.root);
+                         operation_name((enum operation_kind)kind), (unsigned long long)other.count,
+                         other.dtype, other.op, other.root);
     }
     return ncclSuccess;
 }
@@ -185,10 +191,10 @@ static ncclResult_t run_reduction(const struct operation *operation)
     ncclResult_t result = reduce_segments(operation, segments, own);
     for (int rank = 0; rank < comm->ranks; rank++) {
         uint8_t *part = to + segments[rank].start * element;
-        sends[rank] = (struct transfer){.peer = rank, .from = own,
-                                        .size_bytes = segments[comm->rank].count * element};
-        receives[rank] = (struct transfer){.peer = rank, .to = part,
-                                           .size_bytes = segments[rank].count * element};
+        sends[rank] = (struct transfer){
+            .peer = rank, .from = own, .size_bytes = segments[comm->rank].count * element};
+        receives[rank] = (struct transfer){
+            .peer = rank, .to = part, .size_bytes = segments[rank].count * element};
     }
     if (result == ncclSuccess) {
         result = transfer_run(comm, operation->stream, sends, comm->ranks, receives, comm->ranks);
@@ -217,17 +223,18 @@ static ncclResult_t run_movement(const struct operation *operation)
     ncclComm_t comm = operation->comm;
     size_t size = operation->count * nccl_type_bytes(operation->dtype);
     bool is_split = operation->kind == OPERATION_SCATTER || operation->kind == OPERATION_ALL_TO_ALL;
-    bool is_joined = operation->kind == OPERATION_GATHER || operation->kind == OPERATION_ALL_GATHER ||
+    bool is_joined = operation->kind == OPERATION_GATHER ||
+                     operation->kind == OPERATION_ALL_GATHER ||
                      operation->kind == OPERATION_ALL_TO_ALL;
     struct transfer sends[NCCL_RANKS_MAX], receives[NCCL_RANKS_MAX];
     int send_count = 0, receive_count = 0;
 
     for (int peer = 0; peer < comm->ranks; peer++) {
         if (is_sent(operation, comm->rank, peer)) {
-            sends[send_count++] = (struct transfer){
-                .peer = peer,
-                .from = (const uint8_t *)operation->send + (is_split ? (size_t)peer * size : 0),
-                .size_bytes = size};
+            sends[send_count++] = (struct transfer){.peer = peer,
+                                                    .from = (const uint8_t *)operation->send +
+                                                            (is_split ? (size_t)peer * size : 0),
+                                                    .size_bytes = size};
         }
         if (is_sent(operation, peer, comm->rank)) {
             receives[receive_count++] = (struct transfer){

@@ -1,3 +1,5 @@
+#include "sim/nccl_comm.h"
+
 #include "sim/nccl.h"
 
 #include <cuda.h>
@@ -17,12 +19,14 @@ ncclResult_t nccl_fail(ncclComm_t comm, ncclResult_t result, const char *format,
     va_list args;
 
     va_start(args, format);
-    vsnprintf(last_message, sizeof last_message, format, args);
+    (void)vsnprintf(last_message, sizeof last_message, format, args);
     va_end(args);
-    fprintf(stderr, "nccl: %s\n", last_message);
+    (void)fprintf(stderr, "nccl: %s\n", last_message);
     if (comm != NULL) {
         memcpy(comm->message, last_message, sizeof comm->message);
-        comm->async_error = result;
+        if (result != ncclInvalidArgument && result != ncclInvalidUsage) {
+            comm->async_error = result;
+        }
     }
     return result;
 }
@@ -96,7 +100,8 @@ static CUresult clear_region(ncclComm_t comm)
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     for (int i = 0; i < NCCL_RANKS_MAX * NCCL_INBOXES; i++) {
-        flags[(NCCL_RANKS_MAX * NCCL_INBOXES + i) * (NCCL_FLAG_STRIDE_BYTES / 4)] = 1;
+        size_t index = (size_t)NCCL_RANKS_MAX * NCCL_INBOXES + (size_t)i;
+        flags[index * (NCCL_FLAG_STRIDE_BYTES / sizeof *flags)] = 1;
     }
     CUresult result = (CUresult)cudaMemcpy(comm->region[comm->rank], flags, NCCL_FLAGS_BYTES,
                                            cudaMemcpyHostToDevice);
@@ -133,8 +138,8 @@ static ncclResult_t share_regions(ncclComm_t comm)
     size_t granularity = 0;
 
     memset(fds, -1, sizeof fds);
-    CUresult code = cuMemGetAllocationGranularity(&granularity, &properties,
-                                                  CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+    CUresult code =
+        cuMemGetAllocationGranularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     size_t wanted = NCCL_FLAGS_BYTES + (size_t)comm->ranks * NCCL_INBOXES * NCCL_CHUNK_BYTES;
     if (code == CUDA_SUCCESS) {
         comm->region_bytes = (wanted + granularity - 1) / granularity * granularity;
@@ -363,7 +368,8 @@ static int compare_divisions(const void *a, const void *b)
 {
     const struct division *x = a, *y = b;
 
-    return x->key != y->key ? (x->key < y->key ? -1 : 1) : (x->rank > y->rank) - (x->rank < y->rank);
+    return x->key != y->key ? (x->key < y->key ? -1 : 1)
+                            : (x->rank > y->rank) - (x->rank < y->rank);
 }
 
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *out,
@@ -397,14 +403,10 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *out,
 ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int excluded_count, ncclComm_t *out,
                             ncclConfig_t *config, int flags)
 {
-    struct division mine = {.rank = comm->rank};
-    (void)flags;
-    (void)mine;
-
-    /* Only the ranks that stay call this, so the parent's sockets cannot be used as a whole. */
     (void)excluded;
     (void)excluded_count;
     (void)config;
+    (void)flags;
     *out = NULL;
     return nccl_fail(comm, ncclInvalidUsage, "ncclCommShrink is not in this library");
 }

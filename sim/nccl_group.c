@@ -1,4 +1,5 @@
 #include "sim/nccl.h"
+
 #include "sim/nccl_comm.h"
 
 #include <stdlib.h>
@@ -12,9 +13,9 @@ static _Thread_local ncclResult_t group_result;
 size_t nccl_type_bytes(ncclDataType_t dtype)
 {
     static const unsigned char sizes[] = {
-        [ncclInt8] = 1, [ncclUint8] = 1, [ncclInt32] = 4, [ncclUint32] = 4, [ncclInt64] = 8,
-        [ncclUint64] = 8, [ncclFloat16] = 2, [ncclFloat32] = 4, [ncclFloat64] = 8,
-        [ncclBfloat16] = 2, [ncclFloat8e4m3] = 1, [ncclFloat8e5m2] = 1,
+        [ncclInt8] = 1,    [ncclUint8] = 1,    [ncclInt32] = 4,      [ncclUint32] = 4,
+        [ncclInt64] = 8,   [ncclUint64] = 8,   [ncclFloat16] = 2,    [ncclFloat32] = 4,
+        [ncclFloat64] = 8, [ncclBfloat16] = 2, [ncclFloat8e4m3] = 1, [ncclFloat8e5m2] = 1,
     };
 
     return (unsigned)dtype < sizeof sizes ? sizes[dtype] : 0;
@@ -70,7 +71,8 @@ static ncclResult_t run_queued(void)
             if (is_done[i] || is_message(&queued[i]) != (pass == 1)) {
                 continue;
             }
-            result = nccl_cuda(queued[i].comm, (int)cudaSetDevice(queued[i].comm->device), "device");
+            result =
+                nccl_cuda(queued[i].comm, (int)cudaSetDevice(queued[i].comm->device), "device");
             if (result == ncclSuccess) {
                 result = pass == 1 ? run_messages(i, is_done) : collective_run(&queued[i]);
             }
@@ -121,8 +123,8 @@ static ncclResult_t check(const struct operation *operation)
     ncclComm_t comm = operation->comm;
     const char *name = operation_name(operation->kind);
     bool is_rooted = is_message(operation) || operation->kind == OPERATION_REDUCE ||
-                     operation->kind == OPERATION_BROADCAST || operation->kind == OPERATION_GATHER ||
-                     operation->kind == OPERATION_SCATTER;
+                     operation->kind == OPERATION_BROADCAST ||
+                     operation->kind == OPERATION_GATHER || operation->kind == OPERATION_SCATTER;
 
     if (comm == NULL) {
         return nccl_fail(NULL, ncclInvalidArgument, "%s: the communicator is NULL", name);
@@ -151,8 +153,8 @@ ncclResult_t operation_submit(const struct operation *operation)
                                       ? realloc(queued, (size_t)capacity * sizeof *queued)
                                       : NULL;
         if (grown == NULL) {
-            result = nccl_fail(operation->comm, ncclInvalidUsage, "more than %d operations in a group",
-                               GROUP_OPERATIONS_MAX);
+            result = nccl_fail(operation->comm, ncclInvalidUsage,
+                               "more than %d operations in a group", GROUP_OPERATIONS_MAX);
         } else {
             queued = grown;
             queued_capacity = capacity;

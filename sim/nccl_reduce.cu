@@ -23,7 +23,7 @@ template <> struct wide<__nv_fp8_e5m2> {
     using type = float;
 };
 
-template <typename W> __device__ static W combine(W a, W b, int op)
+template <typename W> __device__ W combine(W a, W b, int op)
 {
     switch (op) {
     case ncclProd:
@@ -53,9 +53,10 @@ template <typename T> __global__ void reduce(reduce_args args)
         factor = (W)scalar;
     }
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < args.count; i += step) {
-        W value = (W)((const T *)args.sources[0])[i] * factor;
+        W value = (W)((W)((const T *)args.sources[0])[i] * factor);
         for (int rank = 1; rank < args.source_count; rank++) {
-            value = combine(value, (W)((const T *)args.sources[rank])[i] * factor, args.op);
+            W other = (W)((W)((const T *)args.sources[rank])[i] * factor);
+            value = combine(value, other, args.op);
         }
         if (args.op == ncclAvg) {
             value = value / (W)args.source_count;

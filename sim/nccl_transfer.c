@@ -7,7 +7,8 @@ enum flag_kind { FLAG_READY, FLAG_FREE };
 /* Where a flag lies in a rank's region: of the pair with `peer`, for one inbox. */
 static CUdeviceptr flag_address(ncclComm_t comm, int rank, enum flag_kind kind, int peer, int slot)
 {
-    int index = ((int)kind * NCCL_RANKS_MAX + peer) * NCCL_INBOXES + slot;
+    size_t pair = (size_t)kind * NCCL_RANKS_MAX + (size_t)peer;
+    size_t index = pair * NCCL_INBOXES + (size_t)slot;
 
     return (CUdeviceptr)(uintptr_t)(comm->region[rank] + index * NCCL_FLAG_STRIDE_BYTES);
 }
@@ -64,24 +65,29 @@ ncclResult_t inbox_pop(ncclComm_t comm, cudaStream_t stream, int peer)
     return nccl_cuda(comm, (int)code, "free an inbox");
 }
 
-/* How far the messages of one direction with one peer have come. */
+/* The messages of one direction with one peer, and how far they have come. */
 struct progress {
+    const struct transfer *transfers;
+    int count, peer;
     int next;      /* index of the message under way */
     size_t offset; /* bytes of it that are done */
 };
 
-/* The next chunk of a message with `peer`: its start and size, or false when there is none. */
-static bool next_chunk(struct progress *progress, const struct transfer *transfers, int count,
-                       int peer, const struct transfer **message, size_t *offset, size_t *size)
+struct chunk {
+    const struct transfer *of;
+    size_t offset, size_bytes;
+};
+
+/* Takes the next chunk; false when there is none. */
+static bool next_chunk(struct progress *progress, struct chunk *chunk)
 {
-    while (progress->next < count) {
-        const struct transfer *one = &transfers[progress->next];
-        if (one->peer == peer && progress->offset < one->size_bytes) {
+    while (progress->next < progress->count) {
+        const struct transfer *one = &progress->transfers[progress->next];
+        if (one->peer == progress->peer && progress->offset < one->size_bytes) {
             size_t left = one->size_bytes - progress->offset;
-            *message = one;
-            *offset = progress->offset;
-            *size = left < NCCL_CHUNK_BYTES ? left : NCCL_CHUNK_BYTES;
-            progress->offset += *size;
+            *chunk = (struct chunk){.of = one, .offset = progress->offset};
+            chunk->size_bytes = left < NCCL_CHUNK_BYTES ? left : NCCL_CHUNK_BYTES;
+            progress->offset += chunk->size_bytes;
             return true;
         }
         progress->next++;
@@ -97,9 +103,9 @@ static ncclResult_t receive_chunk(ncclComm_t comm, cudaStream_t stream, int peer
 
     ncclResult_t result = inbox_peek(comm, stream, peer, &data);
     if (result == ncclSuccess) {
-        result = nccl_cuda(comm, (int)cudaMemcpyAsync(to, data, size_bytes,
-                                                      cudaMemcpyDeviceToDevice, stream),
-                           "take a chunk");
+        result = nccl_cuda(
+            comm, (int)cudaMemcpyAsync(to, data, size_bytes, cudaMemcpyDeviceToDevice, stream),
+            "take a chunk");
     }
     if (result == ncclSuccess) {
         result = inbox_pop(comm, stream, peer);
@@ -126,10 +132,11 @@ static ncclResult_t copy_own(ncclComm_t comm, cudaStream_t stream, const struct 
                              "a send of rank %d to itself has no receive of its size", comm->rank);
         }
         if (receives[at].to != sends[i].from && sends[i].size_bytes > 0) {
-            result = nccl_cuda(comm, (int)cudaMemcpyAsync(receives[at].to, sends[i].from,
-                                                          sends[i].size_bytes,
-                                                          cudaMemcpyDeviceToDevice, stream),
-                               "copy within a rank");
+            result =
+                nccl_cuda(comm,
+                          (int)cudaMemcpyAsync(receives[at].to, sends[i].from, sends[i].size_bytes,
+                                               cudaMemcpyDeviceToDevice, stream),
+                          "copy within a rank");
         }
         at++;
     }
@@ -139,10 +146,13 @@ static ncclResult_t copy_own(ncclComm_t comm, cudaStream_t stream, const struct 
 ncclResult_t transfer_run(ncclComm_t comm, cudaStream_t stream, const struct transfer *sends,
                           int send_count, const struct transfer *receives, int receive_count)
 {
-    struct progress sent[NCCL_RANKS_MAX] = {0}, received[NCCL_RANKS_MAX] = {0};
-    const struct transfer *message = NULL;
-    size_t offset = 0, size = 0;
+    struct progress sent[NCCL_RANKS_MAX], received[NCCL_RANKS_MAX];
+    struct chunk chunk = {0};
 
+    for (int peer = 0; peer < comm->ranks; peer++) {
+        sent[peer] = (struct progress){sends, send_count, peer, 0, 0};
+        received[peer] = (struct progress){receives, receive_count, peer, 0, 0};
+    }
     ncclResult_t result = copy_own(comm, stream, sends, send_count, receives, receive_count);
     /* A round sends one chunk to everybody, then takes one of everybody: a wait only ever needs
      * what the other side does in the same round or an earlier one. */
@@ -150,16 +160,17 @@ ncclResult_t transfer_run(ncclComm_t comm, cudaStream_t stream, const struct tra
         is_more = false;
         for (int step = 1; step < comm->ranks && result == ncclSuccess; step++) {
             int peer = (comm->rank + step) % comm->ranks;
-            if (next_chunk(&sent[peer], sends, send_count, peer, &message, &offset, &size)) {
-                result = inbox_push(comm, stream, peer, message->from + offset, size);
+            if (next_chunk(&sent[peer], &chunk)) {
+                result =
+                    inbox_push(comm, stream, peer, chunk.of->from + chunk.offset, chunk.size_bytes);
                 is_more = true;
             }
         }
         for (int step = 1; step < comm->ranks && result == ncclSuccess; step++) {
             int peer = (comm->rank + comm->ranks - step) % comm->ranks;
-            if (next_chunk(&received[peer], receives, receive_count, peer, &message, &offset,
-                           &size)) {
-                result = receive_chunk(comm, stream, peer, message->to + offset, size);
+            if (next_chunk(&received[peer], &chunk)) {
+                result = receive_chunk(comm, stream, peer, chunk.of->to + chunk.offset,
+                                       chunk.size_bytes);
                 is_more = true;
             }
         }

@@ -18,7 +18,7 @@ struct output {
     char name[NAME_MAX_BYTES];
     int is_exact;
     size_t count, size_bytes;
-    char *data;
+    void *data;
 };
 
 /* Reads the next output: 1, 0 at the end, -1 where the file is broken. */
@@ -39,7 +39,11 @@ static int read_output(FILE *file, struct output *output)
         words[i] = space + 1;
         *space = 0;
     }
-    snprintf(output->name, sizeof output->name, "%s", line);
+    size_t length = strlen(line);
+    if (length >= sizeof output->name) {
+        return -1;
+    }
+    memcpy(output->name, line, length + 1);
     output->is_exact = strcmp(words[2], "exact") == 0;
     output->count = strtoull(words[1], NULL, 10);
     output->size_bytes = strtoull(words[0], NULL, 10);
@@ -60,11 +64,12 @@ static size_t count_unequal(const struct output *a, const struct output *b)
 
     for (size_t i = 0; i < a->count; i++) {
         size_t at = i * a->size_bytes;
-        if (memcmp(a->data + at, b->data + at, a->size_bytes) != 0) {
+        const char *left = (const char *)a->data + at, *right = (const char *)b->data + at;
+        if (memcmp(left, right, a->size_bytes) != 0) {
             if (unequal++ < 3) {
                 unsigned long long x = 0, y = 0;
-                memcpy(&x, a->data + at, a->size_bytes < 8 ? a->size_bytes : 8);
-                memcpy(&y, b->data + at, a->size_bytes < 8 ? a->size_bytes : 8);
+                memcpy(&x, left, a->size_bytes < 8 ? a->size_bytes : 8);
+                memcpy(&y, right, a->size_bytes < 8 ? a->size_bytes : 8);
                 printf("    [%zu] %llx, other %llx\n", i, x, y);
             }
         }
@@ -74,7 +79,7 @@ static size_t count_unequal(const struct output *a, const struct output *b)
 
 static size_t count_beyond(const struct output *a, const struct output *b, double *largest)
 {
-    const double *x = (const double *)a->data, *y = (const double *)b->data;
+    const double *x = a->data, *y = b->data;
     const double *bound = x + a->count;
     size_t beyond = 0;
 
@@ -116,7 +121,7 @@ static int compare_outputs(const struct output *a, const struct output *b)
 int main(int argc, char **argv)
 {
     if (argc != 3) {
-        fprintf(stderr, "usage: compare A B\n");
+        (void)fprintf(stderr, "usage: compare A B\n");
         return 2;
     }
     FILE *files[2] = {fopen(argv[1], "rb"), fopen(argv[2], "rb")};
@@ -138,7 +143,7 @@ int main(int argc, char **argv)
         free(a.data);
         free(b.data);
     }
-    fclose(files[0]);
-    fclose(files[1]);
+    (void)fclose(files[0]);
+    (void)fclose(files[1]);
     return wrong > 0 || outputs == 0;
 }

@@ -1,5 +1,5 @@
 /* The approximate instructions, each within the bound of the PTX manual (twice: two devices). */
-#include "../differential.h"
+#include "../differential.cuh"
 
 const int N = 4096, OUT = 9;
 

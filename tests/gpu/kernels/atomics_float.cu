@@ -1,5 +1,5 @@
 /* Floating-point atomics on small integers, so that the order does not show. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -1,5 +1,5 @@
 /* One head of causal attention with an online softmax in fp32, bf16 in and out. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 #include <cuda_bf16.h>
 

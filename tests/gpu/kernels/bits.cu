@@ -1,5 +1,6 @@
-/* Bit operations: prmt, shf, lop3, popc, clz, brev, bfind, bfe, bfi, fns, mul24, sad, dp2a, szext. */
-#include "../differential.h"
+/* Bit operations: prmt, shf, lop3, popc, clz, brev, bfind, bfe, bfi, fns, mul24, sad, dp2a, szext.
+ */
+#include "../differential.cuh"
 
 const int OUT = 24;
 
@@ -33,7 +34,8 @@ __global__ void bits(const unsigned *x, unsigned *y)
     out[21] = (unsigned)__dp2a_lo((int)a, (int)b, (int)c);
     out[22] = __dp4a(a, b, c);
     asm("{ .reg .u32 q; prmt.b32.f4e %0, %1, %2, %3; mov.u32 q, %0; }"
-        : "=r"(t) : "r"(a), "r"(b), "r"(c % 4));
+        : "=r"(t)
+        : "r"(a), "r"(b), "r"(c % 4));
     out[23] = t;
 }
 

@@ -1,5 +1,5 @@
 /* Divergence: collatz lengths, a switch table, early exits, nested breaks, a lock within a warp. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 __device__ __noinline__ unsigned mix(unsigned v, int n)
 {
@@ -20,15 +20,37 @@ __global__ void flow(const unsigned *x, unsigned *y, int *lock, unsigned *guarde
     }
     unsigned v = x[i];
     switch (v % 9) {
-    case 0: v = __brev(v); break;
-    case 1: v = mix(v, 3); break;
-    case 2: v += 17;
-    case 3: v ^= 0x55555555; break;
-    case 4: v = v / 7; break;
-    case 5: for (unsigned k = 0; k < v % 13; k++) { v = mix(v, (int)k); if (v % 11 == 0) { goto out; } } break;
-    case 6: v = __popc(v); break;
-    case 7: v = v * v; break;
-    default: v = ~v; break;
+    case 0:
+        v = __brev(v);
+        break;
+    case 1:
+        v = mix(v, 3);
+        break;
+    case 2:
+        v += 17;
+    case 3:
+        v ^= 0x55555555;
+        break;
+    case 4:
+        v = v / 7;
+        break;
+    case 5:
+        for (unsigned k = 0; k < v % 13; k++) {
+            v = mix(v, (int)k);
+            if (v % 11 == 0) {
+                goto out;
+            }
+        }
+        break;
+    case 6:
+        v = __popc(v);
+        break;
+    case 7:
+        v = v * v;
+        break;
+    default:
+        v = ~v;
+        break;
     }
 out:
     y[i] = v + steps;

@@ -1,5 +1,5 @@
 /* Conversions: all 16-bit patterns up, random and edge floats down, saturation and roundings. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -44,15 +44,17 @@ __global__ void integers(const uint32_t *x, uint32_t *y)
     y[i * 4] = __float_as_uint(__int2float_rn((int)v));
     y[i * 4 + 1] = __float_as_uint(__uint2float_rd(v));
     y[i * 4 + 2] = __float_as_uint(__ll2float_rz((long long)v * -77777));
-    y[i * 4 + 3] = (uint32_t)(__double_as_longlong(__ull2double_ru((unsigned long long)v << 31)) >> 9);
+    y[i * 4 + 3] =
+        (uint32_t)(__double_as_longlong(__ull2double_ru((unsigned long long)v << 31)) >> 9);
 }
 
 static void test(void)
 {
-    static const float edges[] = {0.0f, -0.0f, 1.0f, 65504.0f, 65519.9f, 65520.0f, 448.0f, 464.0f,
-                                  465.0f, 57344.0f, 61440.0f, 5.96e-8f, 2.98e-8f, 2.9e-8f, 1e-40f,
-                                  2147483648.0f, -2147483904.0f, 4294967296.0f, 0.5f, 1.5f, 2.5f,
-                                  -0.5f, INFINITY, -INFINITY, 9.3e18f, 1.9e19f, 0.0009765625f};
+    static const float edges[] = {
+        0.0f,   -0.0f,         1.0f,           65504.0f,      65519.9f, 65520.0f,     448.0f,
+        464.0f, 465.0f,        57344.0f,       61440.0f,      5.96e-8f, 2.98e-8f,     2.9e-8f,
+        1e-40f, 2147483648.0f, -2147483904.0f, 4294967296.0f, 0.5f,     1.5f,         2.5f,
+        -0.5f,  INFINITY,      -INFINITY,      9.3e18f,       1.9e19f,  0.0009765625f};
     array<uint32_t> wide(65536 * 4);
     up<<<256, 256>>>(wide.device);
     synchronise();

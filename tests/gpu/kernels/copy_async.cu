@@ -1,12 +1,14 @@
-/* A product whose tiles come by cp.async in two stages; sizes 4, 8 and 16; zero fill at the edge. */
-#include "../differential.h"
+/* A product whose tiles come by cp.async in two stages; sizes 4, 8 and 16; zero fill at the edge.
+ */
+#include "../differential.cuh"
 
 const int ROWS = 40, K = 128, STAGE = 32;
 
 __device__ void copy16(void *to, const void *from, int bytes)
 {
     unsigned shared = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from), "r"(bytes));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from),
+                 "r"(bytes));
 }
 
 __global__ void rows(const float *x, float *sums, float *edge)
@@ -22,7 +24,8 @@ __global__ void rows(const float *x, float *sums, float *edge)
     asm volatile("cp.async.commit_group;");
     for (int k = 0; k < K / STAGE; k++) {
         if (k + 1 < K / STAGE && lane < STAGE / 4) {
-            copy16(&stage[(k + 1) % 2][lane * 4], &x[blockIdx.x * K + (k + 1) * STAGE + lane * 4], 16);
+            copy16(&stage[(k + 1) % 2][lane * 4], &x[blockIdx.x * K + (k + 1) * STAGE + lane * 4],
+                   16);
         }
         asm volatile("cp.async.commit_group;");
         asm volatile("cp.async.wait_group 1;");

@@ -1,5 +1,6 @@
-/* IEEE arithmetic in fp32, fp64, fp16 and bf16: equal bits, with roundings, fma, ftz, min and max. */
-#include "../differential.h"
+/* IEEE arithmetic in fp32, fp64, fp16 and bf16: equal bits, with roundings, fma, ftz, min and max.
+ */
+#include "../differential.cuh"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -24,15 +25,20 @@ __global__ void math(const float *x, uint32_t *y)
     out[10] = __float_as_uint(__saturatef(a));
     out[11] = __half_as_ushort(__hfma(__float2half(a), __float2half(b), __float2half(c)));
     out[12] = __half_as_ushort(__hadd(__float2half(a), __float2half(b)));
-    out[13] = __bfloat16_as_ushort(__hfma(__float2bfloat16(a), __float2bfloat16(b), __float2bfloat16(c)));
+    out[13] =
+        __bfloat16_as_ushort(__hfma(__float2bfloat16(a), __float2bfloat16(b), __float2bfloat16(c)));
     out[14] = __bfloat16_as_ushort(__hmul(__float2bfloat16(a), __float2bfloat16(b)));
     __half2 h = __hfma2(__floats2half2_rn(a, b), __floats2half2_rn(b, c), __floats2half2_rn(c, a));
     out[15] = (uint32_t)__half_as_ushort(__low2half(h)) << 16 | __half_as_ushort(__high2half(h));
     double d = __fma_rn((double)a, (double)b, (double)c / 3.0);
     out[16] = (uint32_t)__double2hiint(d);
     out[17] = (uint32_t)__double2loint(d);
-    out[18] = (uint32_t)__double2loint(__dsqrt_rn(fabs(d))) ^ (uint32_t)__double2loint(1.0 / (double)b);
-    asm("fma.rn.ftz.f32 %0, %1, %2, %3;" : "=r"(out[19]) : "r"(__float_as_uint(a * 1e-30f)), "r"(__float_as_uint(b * 1e-9f)), "r"(__float_as_uint(c * 1e-39f)));
+    out[18] =
+        (uint32_t)__double2loint(__dsqrt_rn(fabs(d))) ^ (uint32_t)__double2loint(1.0 / (double)b);
+    asm("fma.rn.ftz.f32 %0, %1, %2, %3;"
+        : "=r"(out[19])
+        : "r"(__float_as_uint(a * 1e-30f)), "r"(__float_as_uint(b * 1e-9f)),
+          "r"(__float_as_uint(c * 1e-39f)));
 }
 
 static void test(void)

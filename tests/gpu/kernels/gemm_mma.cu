@@ -1,5 +1,5 @@
 /* One warp's mma.sync tiles with fragments loaded by hand: bf16, fp16, tf32, int8, e4m3, e5m2. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 #include <cuda_bf16.h>
 #include <cuda_fp8.h>

@@ -1,5 +1,6 @@
-/* A tiled product in fp32 with shared memory; integer operands exactly, normal ones within bounds. */
-#include "../differential.h"
+/* A tiled product in fp32 with shared memory; integer operands exactly, normal ones within bounds.
+ */
+#include "../differential.cuh"
 
 const int M = 67, N = 45, K = 83, TILE = 16;
 

@@ -1,5 +1,5 @@
 /* Products by nvcuda::wmma in bf16, fp16 and int8, row and column layouts, from shared memory. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

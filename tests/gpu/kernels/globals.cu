@@ -1,5 +1,6 @@
-/* Device, constant and managed-by-symbol variables with initialisers, copied from and to by name. */
-#include "../differential.h"
+/* Device, constant and managed-by-symbol variables with initialisers, copied from and to by name.
+ */
+#include "../differential.cuh"
 
 struct node {
     int value;

@@ -1,5 +1,5 @@
 /* A captured graph of kernels, copies and sets over two streams, replayed. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 __global__ void scale_add(const int *x, int *y, int factor, int n)
 {
@@ -33,8 +33,8 @@ static void test(void)
     CHECK(cudaEventRecord(join, side));
     CHECK(cudaStreamWaitEvent(stream, join, 0));
     scale_add<<<8, 128, 0, stream>>>(z.device, y.device, 2, n);
-    CHECK(cudaMemcpyAsync(z.device, y.device, n / 2 * sizeof(int), cudaMemcpyDeviceToDevice,
-                          stream));
+    CHECK(
+        cudaMemcpyAsync(z.device, y.device, n / 2 * sizeof(int), cudaMemcpyDeviceToDevice, stream));
     CHECK(cudaStreamEndCapture(stream, &graph));
     CHECK(cudaGraphInstantiate(&exec, graph, 0));
     for (int i = 0; i < 3; i++) {

@@ -1,5 +1,5 @@
 /* A cooperative grid that synchronises between the steps of a stencil. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 #include <cooperative_groups.h>
 

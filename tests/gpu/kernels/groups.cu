@@ -1,5 +1,5 @@
 /* Tiles of cooperative groups: reduce, scan by shuffles, labelled and coalesced groups. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 #include <cooperative_groups.h>
 #include <cooperative_groups/reduce.h>

@@ -1,5 +1,5 @@
 /* fp16 and bf16 on all values: unary operations, comparisons, packed forms. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -16,7 +16,8 @@ __global__ void halves(uint16_t *y)
     out[3] = __bfloat16_as_ushort(__habs(b));
     out[4] = __half_as_ushort(hfloor(h));
     out[5] = __half_as_ushort(hrint(h));
-    out[6] = (uint16_t)(__hlt(h, __float2half(1.5f)) + 2 * __hge(b, __float2bfloat16(-2.0f)) + 4 * __hisnan(h) + 8 * __hgtu(h, h));
+    out[6] = (uint16_t)(__hlt(h, __float2half(1.5f)) + 2 * __hge(b, __float2bfloat16(-2.0f)) +
+                        4 * __hisnan(h) + 8 * __hgtu(h, h));
     out[7] = __hisnan(h) ? 0 : __half_as_ushort(__hmax(h, __float2half(0.25f)));
     out[8] = __hisnan(b) ? 0 : __bfloat16_as_ushort(__hmin(b, __float2bfloat16(3.0f)));
     out[9] = __hisnan(h) ? 0 : __half_as_ushort(__hadd_sat(h, __float2half(0.125f)));

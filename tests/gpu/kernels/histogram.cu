@@ -1,5 +1,5 @@
 /* Histogram by shared and global atomics, and every other atomic on integers. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 const int N = 5000, BINS = 64;
 

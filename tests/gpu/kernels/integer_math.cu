@@ -1,5 +1,5 @@
 /* 64-bit products, high halves, division and remainder, carries, min, max, saturation. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 const int OUT = 14;
 
@@ -21,7 +21,8 @@ __global__ void math(const unsigned long long *x, unsigned long long *y)
     out[11] = max(a, b) >> (b % 64);
     asm("{ .reg .u32 l, h, m, n, p, q; mov.b64 {l, h}, %1; mov.b64 {m, n}, %2;"
         " add.cc.u32 p, l, m; addc.u32 q, h, n; mov.b64 %0, {p, q}; }"
-        : "=l"(out[12]) : "l"(a), "l"(b));
+        : "=l"(out[12])
+        : "l"(a), "l"(b));
     unsigned low;
     asm("add.sat.s32 %0, %1, %2;" : "=r"(low) : "r"((unsigned)a), "r"((unsigned)b));
     out[13] = low;

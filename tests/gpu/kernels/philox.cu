@@ -1,5 +1,5 @@
 /* Counter-based random numbers and their sums of 16-bit halves. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 __global__ void philox(uint32_t *y, float *normal, uint64_t key)
 {

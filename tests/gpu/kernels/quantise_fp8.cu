@@ -1,5 +1,5 @@
 /* Blocks of 128 to e4m3 and e5m2 with a scale each, and back. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 #include <cuda_fp8.h>
 

@@ -1,5 +1,5 @@
 /* Symmetric int8 quantisation of rows, dp4a products of the codes, dequantised sums. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 const int ROWS = 24, K = 96;
 
@@ -13,7 +13,8 @@ __global__ void quantise(const float *x, signed char *codes, float *scale)
         largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, step));
     }
     for (int i = threadIdx.x; i < K; i += 32) {
-        codes[blockIdx.x * K + i] = (signed char)__float2int_rn(x[blockIdx.x * K + i] * (127.0f / largest));
+        codes[blockIdx.x * K + i] =
+            (signed char)__float2int_rn(x[blockIdx.x * K + i] * (127.0f / largest));
     }
     scale[blockIdx.x] = largest / 127.0f;
 }

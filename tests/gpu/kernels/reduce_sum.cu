@@ -1,5 +1,6 @@
-/* Sum by warp shuffles and one atomic a block: integers exactly, floats within the chain's error. */
-#include "../differential.h"
+/* Sum by warp shuffles and one atomic a block: integers exactly, floats within the chain's error.
+ */
+#include "../differential.cuh"
 
 template <typename T> __global__ void reduce(const T *x, T *sum, int n)
 {

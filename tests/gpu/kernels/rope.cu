@@ -1,5 +1,5 @@
 /* Rotary embedding with sinf, cosf and powf, fp16 in and out. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 #include <cuda_fp16.h>
 

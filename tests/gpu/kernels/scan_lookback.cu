@@ -1,5 +1,5 @@
 /* Inclusive scan with decoupled look-back: blocks wait for their predecessors' flags. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 const int BLOCK = 128, BLOCKS = 20;
 

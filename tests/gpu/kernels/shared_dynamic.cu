@@ -1,5 +1,6 @@
-/* Dynamic shared memory beyond 48 KiB, volatile warp-synchronous sums, barriers of parts of a block. */
-#include "../differential.h"
+/* Dynamic shared memory beyond 48 KiB, volatile warp-synchronous sums, barriers of parts of a
+ * block. */
+#include "../differential.cuh"
 
 __global__ void blocks(const int *x, int *y, int n)
 {

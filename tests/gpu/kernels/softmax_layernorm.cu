@@ -1,5 +1,5 @@
 /* Row softmax and layer norm with block reductions. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 const int ROWS = 9, COLUMNS = 300;
 

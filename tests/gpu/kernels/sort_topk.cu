@@ -1,5 +1,5 @@
 /* Bitonic sort of keys with values in shared memory, and the k best of a row by repeated maxima. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 const int N = 512, K = 11;
 

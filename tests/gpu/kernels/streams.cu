@@ -1,5 +1,5 @@
 /* Streams, events, host memory that is mapped, 2-D copies and sets in order. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 __global__ void step(int *x, const int *host, int n, int add)
 {

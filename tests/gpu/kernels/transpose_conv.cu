@@ -1,5 +1,5 @@
 /* Transposition through shared memory, and a 3 x 3 convolution with a halo. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 const int H = 37, W = 53;
 

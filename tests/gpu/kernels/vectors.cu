@@ -1,5 +1,5 @@
 /* Vector loads and stores of every width, unaligned rests, structures by value, local arrays. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 struct parameters {
     const uint4 *wide;
@@ -17,7 +17,8 @@ __global__ void vectors(parameters p, uint4 *a, ushort4 *b, double2 *d, int *loc
     uint2 q = p.pair[i];
     uchar4 c = p.bytes[i];
     a[i] = make_uint4(w.w + q.x, w.z ^ q.y, w.y - c.x, w.x * p.offset[c.y % 5]);
-    b[i] = make_ushort4((unsigned short)c.w, (unsigned short)w.x, (unsigned short)(q.x >> 9), (unsigned short)p.last);
+    b[i] = make_ushort4((unsigned short)c.w, (unsigned short)w.x, (unsigned short)(q.x >> 9),
+                        (unsigned short)p.last);
     d[i] = make_double2((double)w.x * p.scale, (double)c.z);
     int table[16];
     for (int k = 0; k < 16; k++) {
@@ -41,9 +42,14 @@ static void test(void)
     wide.fill(random_word);
     pair.fill(random_word);
     bytes.fill(random_word);
-    parameters p = {(uint4 *)wide.device, (uint2 *)pair.device, (uchar4 *)bytes.device,
-                    {3, -1, 7, 100, 65537}, 0.125, 'x'};
-    vectors<<<2, 128>>>(p, (uint4 *)a.device, (ushort4 *)b.device, (double2 *)d.device, local.device);
+    parameters p = {(uint4 *)wide.device,
+                    (uint2 *)pair.device,
+                    (uchar4 *)bytes.device,
+                    {3, -1, 7, 100, 65537},
+                    0.125,
+                    'x'};
+    vectors<<<2, 128>>>(p, (uint4 *)a.device, (ushort4 *)b.device, (double2 *)d.device,
+                        local.device);
     synchronise();
     emit_exact("a", a);
     emit_exact("b", b);

@@ -1,5 +1,5 @@
 /* Votes, ballots, match, redux and every shuffle mode, on full and on partial masks. */
-#include "../differential.h"
+#include "../differential.cuh"
 
 __global__ void votes(const unsigned *x, unsigned *y)
 {

@@ -1,5 +1,5 @@
 /*
- * differential.h — what every kernel of the differential test includes.
+ * differential.cuh — what every kernel of the differential test includes.
  *
  * A program makes its inputs from a seed, runs a kernel on device 0, and writes what came out to a
  * file: `PROGRAM FILE SEED`. The same binary runs on a GPU and on the simulator; compare.c holds
