@@ -8,7 +8,7 @@
 static void *checked(void *memory)
 {
     if (memory == NULL) {
-        (void)fputs("out of memory\n", stderr);
+        fputs("out of memory\n", stderr);
         abort();
     }
     return memory;

@@ -1,0 +1,93 @@
+#include "server/results.h"
+
+#include "common/mem.h"
+
+#include <sqlite3.h>
+
+enum status result_add(struct db *db, const struct result_row *row, struct error *err)
+{
+    static const char sql[] =
+        "INSERT INTO result (job, epoch, worker, verdict, task, world, dtype, device, finished_ms,"
+        " peer_bytes, json) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    struct sqlite3_stmt *insert = NULL;
+    enum status status = db_prepare(db, sql, &insert, err);
+
+    if (status != OK) {
+        return status;
+    }
+    db_bind_text(insert, 1, row->job->id);
+    sqlite3_bind_int64(insert, 2, row->epoch);
+    db_bind_text(insert, 3, row->worker);
+    db_bind_text(insert, 4, verdict_name(row->verdict));
+    sqlite3_bind_int(insert, 5, row->job->task_number);
+    sqlite3_bind_int(insert, 6, row->job->world);
+    db_bind_text(insert, 7, dtype_name(row->job->dtype));
+    db_bind_text(insert, 8, device_kind_name(row->job->device));
+    sqlite3_bind_int64(insert, 9, row->finished_ms);
+    sqlite3_bind_int64(insert, 10, row->peer_bytes);
+    db_bind_text(insert, 11, row->json);
+    return db_run(db, insert, NULL, err);
+}
+
+enum status result_get(struct db *db, const char *job_id, char **json, struct error *err)
+{
+    static const char sql[] = "SELECT json FROM result WHERE job = ?1";
+    struct sqlite3_stmt *select = NULL;
+    bool row = false;
+    enum status status = db_prepare(db, sql, &select, err);
+
+    if (status != OK) {
+        return status;
+    }
+    db_bind_text(select, 1, job_id);
+    status = db_step(db, select, &row, err);
+    if (status != OK) {
+        return status;
+    }
+    *json = NULL;
+    if (row) {
+        *json = xstrdup((const char *)sqlite3_column_text(select, 0));
+        db_reset(select);
+    }
+    return OK;
+}
+
+enum status result_board(struct db *db, const struct board_key *key, struct board_row *rows,
+                         int count_max, int *count, struct error *err)
+{
+    static const char sql[] =
+        "SELECT submission.id, job.id, model, result.finished_ms, peer_bytes"
+        " FROM result JOIN job ON job.id = result.job"
+        " JOIN submission ON submission.id = job.submission"
+        " WHERE result.verdict = 'accepted' AND result.task = ?1 AND result.world = ?2"
+        " AND result.dtype = ?3 AND result.device = ?4"
+        " ORDER BY result.finished_ms, result.job LIMIT ?5";
+    struct sqlite3_stmt *select = NULL;
+    bool row = true;
+    int found = 0;
+    enum status status = db_prepare(db, sql, &select, err);
+
+    if (status != OK) {
+        return status;
+    }
+    sqlite3_bind_int(select, 1, key->task_number);
+    sqlite3_bind_int(select, 2, key->world);
+    db_bind_text(select, 3, dtype_name(key->dtype));
+    db_bind_text(select, 4, device_kind_name(key->device));
+    sqlite3_bind_int(select, 5, count_max);
+    while (status == OK && row) {
+        status = db_step(db, select, &row, err);
+        if (status == OK && row) {
+            struct board_row *to = &rows[found++];
+            db_column_text(select, 0, to->submission_id, sizeof to->submission_id);
+            db_column_text(select, 1, to->job_id, sizeof to->job_id);
+            db_column_text(select, 2, to->model, sizeof to->model);
+            to->accepted_ms = sqlite3_column_int64(select, 3);
+            to->peer_bytes = sqlite3_column_int64(select, 4);
+        }
+    }
+    if (status == OK) {
+        *count = found;
+    }
+    return status;
+}

@@ -1,0 +1,149 @@
+#include "server/routes.h"
+
+#include "server/jobs_api.h"
+#include "server/server_api.h"
+#include "server/submissions_api.h"
+#include "server/tasks_api.h"
+#include "server/workers_api.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    READERS = ROLE_READER | ROLE_SUBMITTER | ROLE_ADMIN,
+    SUBMITTERS = ROLE_SUBMITTER | ROLE_ADMIN,
+    WORKERS = ROLE_WORKER | ROLE_ADMIN,
+};
+
+const struct route routes[] = {
+    {"GET", "/healthz", 0, false, {0}, health_get},
+    {"GET", "/v1/openapi.yaml", 0, false, {0}, openapi_get},
+    {"POST",
+     "/v1/submissions",
+     SUBMITTERS,
+     true,
+     {"task", "world", "dtype", "device", "model"},
+     submissions_post},
+    {"GET", "/v1/submissions", READERS, false, {"limit", "cursor"}, submissions_list},
+    {"GET", "/v1/submissions/{}", READERS, false, {0}, submissions_get},
+    {"GET", "/v1/submissions/{}/jobs", READERS, false, {0}, submissions_jobs},
+    {"GET", "/v1/jobs/{}", READERS, false, {"wait", "since"}, jobs_get},
+    {"GET", "/v1/jobs/{}/log", READERS, false, {0}, jobs_log},
+    {"GET", "/v1/tasks", READERS, false, {0}, tasks_list},
+    {"GET", "/v1/tasks/{}", READERS, false, {0}, tasks_get},
+    {"GET", "/v1/tasks/{}/header", READERS, false, {"dtype"}, tasks_header},
+    {"GET", "/v1/tasks/{}/board", READERS, false, {"world", "dtype", "device"}, tasks_board},
+    {"POST", "/v1/workers", WORKERS, true, {0}, workers_post},
+    {"POST", "/v1/workers/{}/lease", WORKERS, true, {0}, workers_lease},
+    {"POST", "/v1/jobs/{}/heartbeat", WORKERS, true, {0}, jobs_heartbeat},
+    {"POST", "/v1/jobs/{}/result", WORKERS, true, {0}, jobs_result},
+};
+const int route_count = sizeof routes / sizeof routes[0];
+
+/* Holds a path against a pattern; the segment at "{}" is not empty and fits `id`. */
+static bool match(const char *pattern, const char *path, char id[static NAME_MAX_BYTES])
+{
+    const char *hole = strstr(pattern, "{}");
+
+    id[0] = 0;
+    if (hole == NULL) {
+        return strcmp(pattern, path) == 0;
+    }
+    size_t before_bytes = (size_t)(hole - pattern);
+    if (strncmp(pattern, path, before_bytes) != 0) {
+        return false;
+    }
+    size_t id_bytes = strcspn(path + before_bytes, "/");
+    if (id_bytes == 0 || id_bytes >= NAME_MAX_BYTES ||
+        strcmp(path + before_bytes + id_bytes, hole + 2) != 0) {
+        return false;
+    }
+    memcpy(id, path + before_bytes, id_bytes);
+    id[id_bytes] = 0;
+    return true;
+}
+
+enum status route_find(struct call *call, char *allow, size_t allow_bytes, struct error *err)
+{
+    const char *method = call->http->method;
+    size_t used = 0;
+
+    allow[0] = 0;
+    for (int i = 0; i < route_count; i++) {
+        char id[NAME_MAX_BYTES];
+        if (!match(routes[i].path, call->http->path, id)) {
+            continue;
+        }
+        if (strcmp(method, routes[i].method) == 0) {
+            call->route = &routes[i];
+            memcpy(call->id, id, sizeof id);
+            return OK;
+        }
+        used += (size_t)snprintf(allow + used, allow_bytes - used, "%s%s", used > 0 ? ", " : "",
+                                 routes[i].method);
+    }
+    if (used > 0) {
+        return error_set(err, ERR_INVALID, "no method %s", method);
+    }
+    return error_set(err, ERR_NOT_FOUND, "no path '%.200s': GET /v1/openapi.yaml lists them all",
+                     call->http->path);
+}
+
+static enum status check_token(struct call *call, int64_t wall_ms, struct db *reader,
+                               struct error *err)
+{
+    static const char scheme[] = "Bearer ";
+    const char *header = http_header(call->http, "Authorization");
+    enum status status = OK;
+
+    if (header == NULL) {
+        return error_field(err, ERR_UNAUTHENTICATED, "Authorization",
+                           "no token: send 'Authorization: Bearer TOKEN'");
+    }
+    if (strncasecmp(header, scheme, sizeof scheme - 1) != 0) {
+        return error_field(err, ERR_UNAUTHENTICATED, "Authorization",
+                           "not a bearer token: send 'Authorization: Bearer TOKEN'");
+    }
+    status = token_check(reader, header + sizeof scheme - 1, wall_ms, &call->token, err);
+    if (status == ERR_UNAUTHENTICATED) {
+        return error_field(err, status, "Authorization", "%s", err->message);
+    }
+    if (status == OK && (call->token.role & call->route->roles) == 0) {
+        return error_field(err, ERR_DENIED, "Authorization", "a token of role %s may not %s %s",
+                           role_name(call->token.role), call->route->method, call->route->path);
+    }
+    return status;
+}
+
+static enum status check_query(const struct call *call, struct error *err)
+{
+    const struct http_request *http = call->http;
+
+    for (int i = 0; i < http->query_count; i++) {
+        const char *name = http->query[i].name;
+        bool is_known = false;
+        for (int k = 0; k < ROUTE_QUERY_MAX && call->route->query[k] != NULL; k++) {
+            is_known = is_known || strcmp(call->route->query[k], name) == 0;
+        }
+        if (!is_known) {
+            return error_field(err, ERR_INVALID, name, "no query parameter '%.60s' here", name);
+        }
+        for (int k = 0; k < i; k++) {
+            if (strcmp(http->query[k].name, name) == 0) {
+                return error_field(err, ERR_INVALID, name, "'%s' is given twice", name);
+            }
+        }
+    }
+    return OK;
+}
+
+enum status route_check(struct call *call, int64_t wall_ms, struct db *reader, struct error *err)
+{
+    enum status status = OK;
+
+    if (call->route->roles != 0) {
+        status = check_token(call, wall_ms, reader, err);
+    }
+    return status == OK ? check_query(call, err) : status;
+}

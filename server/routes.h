@@ -1,0 +1,31 @@
+/*
+ * routes.h — the table of what the API has: method, path, who may call it, which query parameters
+ * it takes, and its handler. What is not in the table does not exist; a role that is not named by a
+ * route may not call it.
+ */
+#pragma once
+
+#include "server/calls.h"
+
+enum { ROUTE_QUERY_MAX = 6 };
+
+struct route {
+    const char *method;
+    const char *path; /* "{}" stands for one segment, which goes to call->id */
+    unsigned roles;   /* bits of enum role; 0: anybody, without a token */
+    bool writes;      /* its handler runs inside the turn's transaction */
+    const char *query[ROUTE_QUERY_MAX];
+    enum status (*handle)(struct call *call, struct error *err);
+};
+
+extern const struct route routes[];
+extern const int route_count;
+
+/*
+ * Finds the route of a request's method and path, and fills in call->route and call->id.
+ * ERR_NOT_FOUND: no such path. ERR_INVALID: no such method there; `allow` gets those that are.
+ */
+enum status route_find(struct call *call, char *allow, size_t allow_bytes, struct error *err);
+
+/* Checks token and role, and that the query has known parameters only, each once. */
+enum status route_check(struct call *call, int64_t wall_ms, struct db *reader, struct error *err);

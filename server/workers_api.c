@@ -1,0 +1,64 @@
+#include "server/workers_api.h"
+
+#include "common/log.h"
+#include "server/polls.h"
+#include "server/service.h"
+#include "server/workers.h"
+
+#include <stdio.h>
+
+enum status workers_post(struct call *call, struct error *err)
+{
+    struct service *service = call->service;
+    struct worker_hello hello = {0};
+    struct worker_welcome welcome = {.ttl_ms = service->options.ttl_ms};
+    enum status status =
+        worker_hello_read(&hello, call->http->body.data, call->http->body.size_bytes, err);
+
+    if (status == OK) {
+        status = call_check_node(call, "name", hello.name, err);
+    }
+    if (status == OK) {
+        status = worker_put(service->writer, &hello, service->now.wall_ms, err);
+    }
+    if (status == OK) {
+        snprintf(welcome.worker, sizeof welcome.worker, "%s", hello.name);
+        worker_welcome_write(&welcome, &call->http->answer);
+        call_answer_json(call, 200);
+        log_event(LOG_INFO, "worker.registered", "worker=%s version=%s", hello.name, hello.version);
+    }
+    worker_hello_release(&hello);
+    return status;
+}
+
+enum status workers_lease(struct call *call, struct error *err)
+{
+    struct service *service = call->service;
+    enum status status =
+        lease_request_read(&call->wish, call->http->body.data, call->http->body.size_bytes, err);
+
+    if (status == OK) {
+        status = call_check_node(call, "name", call->id, err);
+    }
+    if (status == OK) {
+        status = worker_check(service->writer, call->id, err);
+    }
+    if (status != OK) {
+        return status;
+    }
+    /* Who has waited longer comes first: then this one waits too, for the end of this turn. */
+    if (service->leases.first == NULL || call->wish.wait_s == 0) {
+        status = poll_grant(call, err);
+    } else {
+        status = ERR_NOT_FOUND;
+    }
+    if (status != ERR_NOT_FOUND) {
+        return status;
+    }
+    if (call->wish.wait_s == 0) {
+        call_answer_empty(call, 204);
+    } else {
+        poll_lease(call, call->wish.wait_s);
+    }
+    return OK;
+}
