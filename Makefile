@@ -7,8 +7,6 @@ CUDA_HOME ?= /usr/local/cuda
 SAN ?=
 BUILD := build$(if $(SAN),-$(SAN))
 CC := gcc
-NVCC := $(CUDA_HOME)/bin/nvcc
-PREFIX ?= /usr/local
 
 san_flags_address := -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 san_flags_thread := -fsanitize=thread -fno-omit-frame-pointer
@@ -35,7 +33,8 @@ worker_src := $(filter-out $(worker_main),$(wildcard worker/*.c))
 sim_main := sim/simd.c
 sim_cuda_src := $(wildcard sim/cuda_*.c)
 sim_cudart_src := $(wildcard sim/cudart_*.c)
-sim_src := $(filter-out $(sim_main) $(sim_cuda_src) $(sim_cudart_src),$(wildcard sim/*.c))
+sim_nccl_src := $(wildcard sim/nccl_*.c)
+sim_src := $(filter-out $(sim_main) $(sim_cuda_src) $(sim_cudart_src) $(sim_nccl_src),$(wildcard sim/*.c))
 client_main := client/main.c
 client_src := $(filter-out $(client_main),$(wildcard client/*.c))
 test_src := $(wildcard tests/test_*.c)
@@ -53,7 +52,7 @@ programs := $(addprefix $(BUILD)/bin/,$(if $(wildcard client/main.c),pkb) \
     $(if $(wildcard worker/judge.c),pkb-judge) $(if $(wildcard worker/rank.c),pkb-rank) \
     $(if $(wildcard sim/simd.c),pkb-simd))
 sim_libs := $(if $(sim_cuda_src),$(BUILD)/lib/sim/libcuda.so.1) \
-    $(if $(sim_cudart_src),$(BUILD)/lib/sim/libcudart.so.13)
+    $(if $(sim_cudart_src),$(BUILD)/lib/sim/libcudart.so.13) $(BUILD)/lib/nccl/libnccl.so.2
 tests := $(patsubst tests/%.c,$(BUILD)/tests/%,$(test_src))
 
 .PHONY: all demo check lint format clean help deps tests
@@ -70,6 +69,7 @@ $(BUILD)/%.o: $(BUILD)/%.c
 
 $(call objs,$(sim_src) $(sim_main)): OBJ_CFLAGS = $(SIM_CFLAGS) $(CUDA_CFLAGS)
 $(call objs,$(sim_cuda_src) $(sim_cudart_src)): OBJ_CFLAGS = $(CUDA_CFLAGS) -fPIC -fvisibility=hidden
+$(call objs,$(sim_nccl_src)): OBJ_CFLAGS = $(CUDA_CFLAGS) -fPIC
 $(call objs,$(worker_src) $(worker_main)): OBJ_CFLAGS = $(CUDA_CFLAGS)
 $(call objs,$(tasks_src)): OBJ_CFLAGS = -ffp-contract=off
 $(call objs,$(test_src)): OBJ_CFLAGS = $(CUDA_CFLAGS)
@@ -132,6 +132,16 @@ $(BUILD)/lib/sim/libcudart.so.13: $(call objs,$(sim_cudart_src)) sim/libcudart.m
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=sim/libcudart.map \
 	    $(filter %.o,$^) $(BUILD)/lib/sim/libcuda.so.1 -lpthread -o $@
+
+# The replacement libnccl is ordinary CUDA: it runs on the simulator and where ranks share a GPU.
+$(BUILD)/sim/nccl_reduce.o: sim/nccl_reduce.cu sim/nccl_reduce.h
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O3 -lineinfo --no-compress -Xcompiler -fPIC,-fvisibility=hidden \
+	    -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90] -c $< -o $@
+$(BUILD)/lib/nccl/libnccl.so.2: $(call objs,$(sim_nccl_src)) $(BUILD)/sim/nccl_reduce.o sim/libnccl.map
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=sim/libnccl.map \
+	    $(filter %.o,$^) $(cuda_libs) -lpthread -o $@
 
 # ---- tests ----
 

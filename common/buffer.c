@@ -44,7 +44,7 @@ void buffer_printf(struct buffer *buffer, const char *format, ...)
 
     char *end = buffer_reserve(buffer, (size_t)length);
     va_start(args, format);
-    vsnprintf(end, (size_t)length + 1, format, args);
+    (void)vsnprintf(end, (size_t)length + 1, format, args);
     va_end(args);
     buffer->size_bytes += (size_t)length;
 }

@@ -18,7 +18,7 @@ void buffer_append(struct buffer *buffer, const void *data, size_t size_bytes);
 void buffer_printf(struct buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Makes room for `size_bytes` more and returns where they go; the caller then adds to size_bytes. */
+/* Makes room for `size_bytes` more and returns where they go; the caller adds to size_bytes. */
 void *buffer_reserve(struct buffer *buffer, size_t size_bytes);
 
 /* Removes the first `size_bytes`, which must be there. */

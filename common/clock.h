@@ -1,4 +1,4 @@
-/* clock.h — the three clocks, in milliseconds or nanoseconds. Decisions take time as an argument. */
+/* clock.h — the three clocks, in ms or ns. Decisions take time as an argument. */
 #pragma once
 
 #include <stdint.h>

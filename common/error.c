@@ -4,15 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static void set(struct error *err, enum status status, const char *field, const char *format,
-                va_list args)
+static __attribute__((format(printf, 4, 0))) void
+set(struct error *err, enum status status, const char *field, const char *format, va_list args)
 {
     assert(status != OK);
 
     /* The arguments may point into the very error that they replace. */
     struct error made = {.status = status};
-    snprintf(made.field, sizeof made.field, "%s", field);
-    vsnprintf(made.message, sizeof made.message, format, args);
+    (void)snprintf(made.field, sizeof made.field, "%s", field);
+    (void)vsnprintf(made.message, sizeof made.message, format, args);
     *err = made;
 }
 

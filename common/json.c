@@ -209,8 +209,9 @@ static enum status read_set(const struct json_field *field, char *at, const json
 static enum status read_raw(const struct json_field *field, char *at, const json_t *value,
                             struct error *err)
 {
-    if (!json_is_object(value)) {
-        return error_field(err, ERR_INVALID, field->key, "'%s' must be an object", field->key);
+    if (!json_is_object(value) && !json_is_array(value)) {
+        return error_field(err, ERR_INVALID, field->key, "'%s' must be an object or array",
+                           field->key);
     }
     char *text = json_dumps(value, JSON_COMPACT);
     if (text == NULL) {

@@ -32,7 +32,7 @@ enum json_kind {
     JSON_LIST,  /* pointer to owned structs, by `record`, at most `max`; size_t at `count_offset` */
     JSON_TEXTS, /* char ** of texts of at most `size` bytes, at most `max` of them; count as above
                  */
-    JSON_RAW,   /* char *: the owned JSON text of an object, whatever it holds; absent: NULL */
+    JSON_RAW,   /* char *: the owned JSON text of an object or array of any content; absent: NULL */
 };
 
 struct json_record;

@@ -45,7 +45,7 @@ void log_event(enum log_level level, const char *event, const char *format, ...)
         return;
     }
     va_start(args, format);
-    vsnprintf(pairs, sizeof pairs, format, args);
+    (void)vsnprintf(pairs, sizeof pairs, format, args);
     va_end(args);
 
     int64_t now_ms = clock_wall_ms();

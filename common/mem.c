@@ -8,7 +8,7 @@
 static void *checked(void *memory)
 {
     if (memory == NULL) {
-        fputs("out of memory\n", stderr);
+        (void)fputs("out of memory\n", stderr);
         abort();
     }
     return memory;

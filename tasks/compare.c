@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { VALUES, NORM, TAIL, REPLICAS, STAGES };
+
 struct judging {
     const struct run *run;
     const struct expectation *expectation;
@@ -23,7 +25,7 @@ struct judging {
 
 static void value_text(char *text, size_t size_bytes, double value)
 {
-    snprintf(text, size_bytes, "%a (%.17g)", value, value);
+    (void)snprintf(text, size_bytes, "%a (%.17g)", value, value);
 }
 
 /* A scalar of a tensor for people: decimal, or hex float and decimal, or for a NaN its code. */
@@ -31,7 +33,7 @@ static void scalar_text(char *text, size_t size_bytes, enum dtype dtype, const v
                         int64_t index)
 {
     if (dtype_is_integer(dtype)) {
-        snprintf(text, size_bytes, "%" PRId64, scalar_get_integer(dtype, data, index));
+        (void)snprintf(text, size_bytes, "%" PRId64, scalar_get_integer(dtype, data, index));
         return;
     }
     double value = scalar_get(dtype, data, index);
@@ -39,7 +41,7 @@ static void scalar_text(char *text, size_t size_bytes, enum dtype dtype, const v
         uint64_t code = 0;
         size_t scalar_bytes = dtype_scalar_bytes(dtype);
         memcpy(&code, (const char *)data + (size_t)index * scalar_bytes, scalar_bytes);
-        snprintf(text, size_bytes, "nan (0x%" PRIx64 ")", code);
+        (void)snprintf(text, size_bytes, "nan (0x%" PRIx64 ")", code);
         return;
     }
     value_text(text, size_bytes, value);
@@ -64,7 +66,7 @@ static void index_text(char *text, size_t size_bytes, const struct tensor_spec *
     }
     if (used < size_bytes) {
         const char *part = scalar % scalars == 0 ? ".re" : ".im";
-        snprintf(text + used, size_bytes - used, "]%s", scalars == 1 ? "" : part);
+        (void)snprintf(text + used, size_bytes - used, "]%s", scalars == 1 ? "" : part);
     }
 }
 
@@ -126,7 +128,7 @@ static void describe(const struct judging *judging, int rank, int output, int64_
     scalar_text(detail->got_text, sizeof(detail->got_text), spec->dtype, tensor->data, scalar);
     if (scalar >= expected->valid) {
         detail->expected = NAN;
-        snprintf(detail->expected_text, sizeof(detail->expected_text), "untouched");
+        (void)snprintf(detail->expected_text, sizeof(detail->expected_text), "untouched");
     } else if (expected->exact) {
         detail->expected = scalar_get(spec->dtype, expected->bytes, scalar);
         scalar_text(detail->expected_text, sizeof(detail->expected_text), spec->dtype,
@@ -319,31 +321,51 @@ static enum judgement judge_replicas(const struct judging *judging, int output)
     return bad > 0 ? JUDGED_REPLICAS_DIFFER : JUDGED_RIGHT;
 }
 
+static enum judgement judge_output(const struct judging *judging, int stage, int output)
+{
+    switch (stage) {
+    case VALUES:
+        return judge_values(judging, output);
+    case NORM:
+        return judge_norm(judging, output);
+    case TAIL:
+        return judge_tail(judging, output);
+    default: /* REPLICAS */
+        return judge_replicas(judging, output);
+    }
+}
+
+/* One stage of all outputs that are counts, or of all others. */
+static enum judgement judge_stage(const struct judging *judging, int stage, bool counts)
+{
+    for (int output = 0; output < judging->expectation->outputs; output++) {
+        if (judging->run->task->outputs[output].is_count == counts) {
+            *judging->detail = (struct verdict_detail){0};
+            judging->detail->judgement = judge_output(judging, stage, output);
+            if (judging->detail->judgement != JUDGED_RIGHT) {
+                return judging->detail->judgement;
+            }
+        }
+    }
+    *judging->detail = (struct verdict_detail){0};
+    return JUDGED_RIGHT;
+}
+
 enum judgement run_judge(const struct run *run, const struct expectation *expectation,
                          struct tensor *const *out, uint8_t poison, struct verdict_detail *detail)
 {
     const struct judging judging = {run, expectation, out, poison, detail};
-    enum judgement (*const stages[])(const struct judging *judging, int output) = {
-        judge_values, judge_norm, judge_tail, judge_replicas};
+    enum judgement judgement = JUDGED_RIGHT;
 
-    *detail = (struct verdict_detail){0};
-    for (int counts = 1; counts >= 0; counts--) {
-        for (size_t stage = 0; stage < sizeof(stages) / sizeof(stages[0]); stage++) {
-            for (int output = 0; output < expectation->outputs; output++) {
-                if (run->task->outputs[output].is_count != (counts == 1)) {
-                    continue;
-                }
-                *detail = (struct verdict_detail){0};
-                detail->judgement = stages[stage](&judging, output);
-                if (detail->judgement != JUDGED_RIGHT) {
-                    return detail->judgement;
-                }
-            }
-        }
+    for (int stage = 0; stage < STAGES && judgement == JUDGED_RIGHT; stage++) {
+        judgement = judge_stage(&judging, stage, true);
     }
-    *detail = (struct verdict_detail){0};
-    if (run->task->judge != NULL) {
-        detail->judgement = run->task->judge(run, expectation->rows, out, detail);
+    for (int stage = 0; stage < STAGES && judgement == JUDGED_RIGHT; stage++) {
+        judgement = judge_stage(&judging, stage, false);
     }
-    return detail->judgement;
+    if (judgement == JUDGED_RIGHT && run->task->judge != NULL) {
+        judgement = run->task->judge(run, expectation->rows, out, detail);
+        detail->judgement = judgement;
+    }
+    return judgement;
 }

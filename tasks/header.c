@@ -136,12 +136,12 @@ void task_header_write(const struct task *task, enum dtype dtype, struct buffer 
 {
     struct error err = {0};
     struct run *run = NULL;
-    int world = 1;
+    struct run_choice choice = {.world = 1, .dtype = dtype};
 
-    while (!task_case_allows_world(task, 0, world)) {
-        world++;
+    while (!task_case_allows_world(task, 0, choice.world)) {
+        choice.world++;
     }
-    enum status status = run_open(&run, task, 0, 0, world, dtype, &err);
+    enum status status = run_open(&run, task, &choice, &err);
     assert(status == OK);
 
     const struct plan *plan = run_plan(run, 0);

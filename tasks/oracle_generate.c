@@ -69,3 +69,12 @@ void fill_tensor_bits(const struct tensor *tensor, uint64_t key)
         memcpy((char *)tensor->data + (size_t)i * size_bytes, &bits, size_bytes);
     }
 }
+
+void fill_payload(bool bits, const struct tensor *tensor, uint64_t key)
+{
+    if (bits) {
+        fill_tensor_bits(tensor, key);
+    } else {
+        fill_tensor_normal(tensor, key, 1);
+    }
+}

@@ -9,6 +9,7 @@
 
 #include "tasks/plan.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct trial {
@@ -27,3 +28,6 @@ void fill_tensor_normal(const struct tensor *tensor, uint64_t key, double scale)
 void fill_tensor_integers(const struct tensor *tensor, uint64_t key, int64_t low, int64_t high);
 /* Every bit pattern, NaN too. */
 void fill_tensor_bits(const struct tensor *tensor, uint64_t key);
+
+/* For what is only moved: every bit pattern, or N(0, 1). */
+void fill_payload(bool bits, const struct tensor *tensor, uint64_t key);

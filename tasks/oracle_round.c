@@ -178,7 +178,7 @@ void scalar_set(enum dtype dtype, void *data, int64_t index, double value)
         ((uint8_t *)data)[index] = (uint8_t)encode(&formats[dtype], value);
         break;
     default:
-        assert(value >= -0x1p53 && value <= 0x1p53);
+        assert(fabs(value) <= 9007199254740992.0); /* 2^53 */
         scalar_set_integer(dtype, data, index, (int64_t)value);
         break;
     }

@@ -59,55 +59,56 @@ static void write_params(struct run *run)
     }
 }
 
-static enum status check_request(const struct task *task, int case_index, int variant, int world,
-                                 enum dtype dtype, struct error *err)
+static enum status check_choice(const struct task *task, const struct run_choice *choice,
+                                struct error *err)
 {
-    if (!task_allows_world(task, world)) {
+    if (!task_allows_world(task, choice->world)) {
         return error_field(err, ERR_INVALID, "world", "task '%s' runs in worlds of %s", task->name,
                            task_worlds_text(task));
     }
-    if (!task_allows_dtype(task, dtype)) {
+    if (!task_allows_dtype(task, choice->dtype)) {
         return error_field(err, ERR_INVALID, "dtype", "task '%s' allows %s", task->name,
                            task_dtypes_text(task));
     }
-    if (case_index < 0 || case_index >= task_case_count(task)) {
+    if (choice->case_index < 0 || choice->case_index >= task_case_count(task)) {
         return error_field(err, ERR_INVALID, "case", "task '%s' has %d cases, not a number %d",
-                           task->name, task_case_count(task), case_index);
+                           task->name, task_case_count(task), choice->case_index);
     }
-    if (!task_case_allows_world(task, case_index, world)) {
+    const char *name = task_case_name(task, choice->case_index);
+    if (!task_case_allows_world(task, choice->case_index, choice->world)) {
         return error_field(err, ERR_INVALID, "case", "case '%s' of task '%s' needs another world",
-                           task_case_name(task, case_index), task->name);
+                           name, task->name);
     }
-    if (task_variant_index(task, case_index, variant) < 0) {
-        return error_field(err, ERR_INVALID, "variant",
-                           "case '%s' of task '%s' has %d variants, not a number %d",
-                           task_case_name(task, case_index), task->name,
-                           task_variant_count(task, case_index), variant);
+    if (task_variant_index(task, choice->case_index, choice->variant) < 0) {
+        return error_field(
+            err, ERR_INVALID, "variant", "case '%s' of task '%s' has %d variants, not a number %d",
+            name, task->name, task_variant_count(task, choice->case_index), choice->variant);
     }
     return OK;
 }
 
-enum status run_open(struct run **run, const struct task *task, int case_index, int variant,
-                     int world, enum dtype dtype, struct error *err)
+enum status run_open(struct run **run, const struct task *task, const struct run_choice *choice,
+                     struct error *err)
 {
-    enum status status = check_request(task, case_index, variant, world, dtype, err);
+    enum status status = check_choice(task, choice, err);
 
     if (status != OK) {
         return status;
     }
     struct run *opened = xcalloc(1, sizeof(*opened));
     opened->task = task;
-    opened->point = &task->cases[case_index];
-    opened->variant = task_variant_index(task, case_index, variant);
-    opened->world = world;
-    opened->dtype = dtype;
+    opened->point = &task->cases[choice->case_index];
+    opened->variant = task_variant_index(task, choice->case_index, choice->variant);
+    opened->world = choice->world;
+    opened->dtype = choice->dtype;
     set_numbers(opened);
     write_params(opened);
-    for (int rank = 0; rank < world; rank++) {
-        opened->plans[rank].working = dtype;
-        task->declare(opened, rank, &opened->plans[rank]);
-        for (int i = 0; i < opened->plans[rank].output_count; i++) {
-            assert(strcmp(task->outputs[i].name, opened->plans[rank].outputs[i].name) == 0);
+    for (int rank = 0; rank < opened->world; rank++) {
+        struct plan *plan = &opened->plans[rank];
+        plan->working = opened->dtype;
+        task->declare(opened, rank, plan);
+        for (int i = 0; i < plan->output_count; i++) {
+            assert(strcmp(task->outputs[i].name, plan->outputs[i].name) == 0);
         }
     }
     *run = opened;

@@ -25,8 +25,8 @@ const struct task *task_find(const char *number_or_name)
     for (int i = 0; i < task_count; i++) {
         char number[16];
         char padded[16];
-        snprintf(number, sizeof(number), "%d", tasks[i]->number);
-        snprintf(padded, sizeof(padded), "%03d", tasks[i]->number);
+        (void)snprintf(number, sizeof(number), "%d", tasks[i]->number);
+        (void)snprintf(padded, sizeof(padded), "%03d", tasks[i]->number);
         bool has_number = strncmp(number_or_name, padded, 3) == 0 && number_or_name[3] == '_';
         const char *name = has_number ? number_or_name + 4 : number_or_name;
         if (strcmp(name, tasks[i]->name) == 0 || strcmp(number_or_name, number) == 0 ||
@@ -135,9 +135,8 @@ const char *task_case_name(const struct task *task, int index)
 
 bool task_case_allows_world(const struct task *task, int case_index, int world)
 {
-    unsigned worlds = task->cases[case_index].worlds;
-
     assert(case_index >= 0 && case_index < task_case_count(task));
+    unsigned worlds = task->cases[case_index].worlds;
     return task_allows_world(task, world) && (worlds == 0 || (worlds & SET_OF(world)) != 0);
 }
 

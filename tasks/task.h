@@ -47,9 +47,15 @@ bool task_case_allows_world(const struct task *task, int case_index, int world);
 int task_variant_count(const struct task *task, int case_index);
 const char *task_variant_name(const struct task *task, int case_index, int variant); /* "" if one */
 
+/* A task's case by its index, a variant by its number among those of the case. */
+struct run_choice {
+    int case_index, variant, world;
+    enum dtype dtype;
+};
+
 /* ERR_INVALID names a case, variant, world or dtype that the task does not have. */
-enum status run_open(struct run **run, const struct task *task, int case_index, int variant,
-                     int world, enum dtype dtype, struct error *err);
+enum status run_open(struct run **run, const struct task *task, const struct run_choice *choice,
+                     struct error *err);
 void run_close(struct run *run);
 
 int run_world(const struct run *run);

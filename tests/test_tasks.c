@@ -22,14 +22,13 @@ static void each_check(void (*visit)(const struct run *run))
         for (int c = 0; c < task_case_count(tasks[t]); c++) {
             for (int i = 0; i < task_variant_count(tasks[t], c) * 8 * 3; i++) {
                 struct run *run = NULL;
-                int world = i / 3 % 8 + 1;
-                enum dtype dtype = dtypes[i % 3];
+                struct run_choice choice = {c, i / 24, i / 3 % 8 + 1, dtypes[i % 3]};
                 if (strncmp(task_case_name(tasks[t], c), "check", 5) != 0 ||
-                    !task_case_allows_world(tasks[t], c, world) ||
-                    !task_allows_dtype(tasks[t], dtype)) {
+                    !task_case_allows_world(tasks[t], c, choice.world) ||
+                    !task_allows_dtype(tasks[t], choice.dtype)) {
                     continue;
                 }
-                assert_int_equal(run_open(&run, tasks[t], c, i / 24, world, dtype, &err), OK);
+                assert_int_equal(run_open(&run, tasks[t], &choice, &err), OK);
                 visit(run);
                 run_close(run);
             }

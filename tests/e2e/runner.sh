@@ -42,12 +42,12 @@ echo ok 1 - one
 echo "ok 2 - two # SKIP it is late"
 END
 export SKIPS=forbidden
-counts "where skips are forbidden every skip is a failure" "1 passed, 1 failed, 0 skipped" <<'END'
+counts "where skips are forbidden, each is a failure" "1 passed, 1 failed, 0 skipped" <<'END'
 echo ok 1 - one
 echo "ok 2 - two # SKIP no GPU"
 END
 unset SKIPS
-counts "a test that was planned and did not run is a failure" "1 passed, 2 failed, 0 skipped" <<'END'
+counts "a planned test that did not run is a failure" "1 passed, 2 failed, 0 skipped" <<'END'
 echo 1..3
 echo ok 1 - one
 END

@@ -1,0 +1,185 @@
+/* The second half of object.h: where a client sees the bytes. */
+#include "sim/object.h"
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "sim/machine.h"
+#include "sim/wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOWEST_ADDRESS = 1 << 16 };
+
+/* The first row that ends beyond `address`. */
+static size_t lower_bound(const struct regions *regions, uint64_t address)
+{
+    size_t low = 0, high = regions->count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const struct region *row = &regions->rows[middle];
+        if (row->address + row->size_bytes <= address) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static bool is_allowed(uint64_t address, uint64_t size_bytes)
+{
+    const uint64_t highest = 1ull << 47;
+    const uint64_t windows_end = WINDOW_LOCAL + (1ull << 32);
+
+    if (!size_bytes || address < LOWEST_ADDRESS || size_bytes > highest ||
+        address > highest - size_bytes) {
+        return false;
+    }
+    return address + size_bytes <= WINDOW_SHARED || address >= windows_end;
+}
+
+static enum status map(struct client *client, struct region *region, struct error *err)
+{
+    return space_map(client->space,
+                     &(struct mapping){.address = region->address,
+                                       .size_bytes = region->size_bytes,
+                                       .host = region->object->host + region->offset_bytes,
+                                       .owner = region->object->device,
+                                       .access = region->access,
+                                       .allocation = region->object->allocation,
+                                       .label = region->label},
+                     err);
+}
+
+/* How reports call what lies at this place of a rank's window. */
+static const char *label(const struct client *client, const struct region *region)
+{
+    static const char *const symmetric[] = {"symm 0", "symm 1", "symm 2", "symm 3", "symm 4",
+                                            "symm 5", "symm 6", "symm 7", "symm"};
+    const size_t names = sizeof symmetric / sizeof *symmetric;
+    uint64_t rank = (region->address - WIRE_RANK_BASE) / WIRE_RANK_STRIDE;
+    uint64_t first = WIRE_RANK_BASE + rank * WIRE_RANK_STRIDE + WIRE_RANK_SYMMETRIC;
+
+    if (region->kind == REGION_HOST) {
+        return "pinned host memory";
+    }
+    if (region->kind != REGION_VIRTUAL || region->address < WIRE_RANK_BASE || rank >= WORLD_MAX) {
+        return "";
+    }
+    if (region->address < first) {
+        return region->address < first - WIRE_RANK_OUTPUTS ? "inputs" : "outputs";
+    }
+    if (region->address == first) {
+        return "signal";
+    }
+    size_t index = 0;
+    for (size_t i = 0; i < client->regions.count; i++) {
+        uint64_t address = client->regions.rows[i].address;
+        index += address > first && address < region->address;
+    }
+    return symmetric[index < names ? index : names - 1];
+}
+
+enum status region_add(struct client *client, struct region region, struct error *err)
+{
+    struct regions *regions = &client->regions;
+    enum status status = OK;
+
+    if (!is_allowed(region.address, region.size_bytes)) {
+        return error_set(err, ERR_INVALID, "no memory may lie at %#lx", region.address);
+    }
+    if (regions->count == REGIONS_MAX) {
+        return error_set(err, ERR_LIMIT, "more than %d allocations", REGIONS_MAX);
+    }
+    size_t at = lower_bound(regions, region.address);
+    if (at < regions->count && regions->rows[at].address < region.address + region.size_bytes) {
+        return error_set(err, ERR_CONFLICT, "memory lies at %#lx already", region.address);
+    }
+    region.label = label(client, &region);
+    if (region.access) {
+        status = map(client, &region, err);
+        if (status) {
+            return status;
+        }
+    }
+    if (regions->count == regions->capacity) {
+        regions->capacity = regions->capacity ? regions->capacity * 2 : 64;
+        regions->rows = xrealloc(regions->rows, regions->capacity * sizeof *regions->rows);
+    }
+    memmove(&regions->rows[at + 1], &regions->rows[at],
+            (regions->count - at) * sizeof *regions->rows);
+    regions->rows[at] = region;
+    regions->count++;
+    region.object->references++;
+    return OK;
+}
+
+struct region *region_find(const struct client *client, uint64_t address)
+{
+    size_t at = lower_bound(&client->regions, address);
+
+    if (at == client->regions.count || client->regions.rows[at].address > address) {
+        return NULL;
+    }
+    return &client->regions.rows[at];
+}
+
+static void unmap(struct client *client, const struct region *region)
+{
+    struct error err = {0};
+
+    if (region->access && space_unmap(client->space, region->address, &err)) {
+        log_event(LOG_ERROR, "simd.unmap", "message=%s", err.message); /* tables disagree */
+    }
+}
+
+enum status region_remove(struct client *client, uint64_t address, struct error *err)
+{
+    struct regions *regions = &client->regions;
+    struct region *region = region_find(client, address);
+
+    if (!region || region->address != address) {
+        return error_set(err, ERR_NOT_FOUND, "no memory starts at %#lx", address);
+    }
+    unmap(client, region);
+    struct object *object = region->object;
+    size_t at = (size_t)(region - regions->rows);
+    regions->count--;
+    memmove(region, region + 1, (regions->count - at) * sizeof *region);
+    object_release(object);
+    return OK;
+}
+
+enum status region_set_access(struct client *client, struct region *region, int access,
+                              struct error *err)
+{
+    if (access == region->access) {
+        return OK;
+    }
+    unmap(client, region);
+    region->access = access;
+    return access ? map(client, region, err) : OK;
+}
+
+void regions_release(struct client *client)
+{
+    struct regions *regions = &client->regions;
+
+    while (regions->count) {
+        struct region *region = &regions->rows[--regions->count];
+        unmap(client, region);
+        object_release(region->object);
+    }
+    free(regions->rows);
+    *regions = (struct regions){0};
+}
+
+bool region_is_private(const struct client *client, uint64_t address, uint64_t size_bytes)
+{
+    const struct region *region = region_find(client, address);
+
+    return region && region->object->token_fd < 0 &&
+           size_bytes <= region->address + region->size_bytes - address;
+}

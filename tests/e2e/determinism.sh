@@ -1,0 +1,58 @@
+#!/bin/sh
+# timeout: 600
+# With one seed the verdict, its evidence and the findings are the same bytes in every run, whatever
+# else the machine does.
+set -eu
+cd "$(dirname "$0")/../.."
+BUILD=${BUILD:-build}
+dir=$(mktemp -d)
+load=
+trap 'kill $load 2>/dev/null || true; rm -rf "$dir"' EXIT
+number=0
+
+# What must not change: all but the times and the log of the compiler.
+evaluate()
+{
+    "$BUILD/bin/pkb-worker" --once "tests/fixtures/$1.cu" --task "$2" --world "$3" --device sim \
+        --seed 7 </dev/null 2>>"$dir/log" |
+        jq -S '{verdict, reason, message, stage, case, variant, rank, mismatch, waits, faults,
+                findings, traffic}' >"$4" || true
+}
+
+# A process that keeps a core busy, for a minute at most.
+busy()
+{
+    timeout 60 sh -c 'while :; do :; done' &
+    load="$load $!"
+}
+
+while read -r file task world verdict; do
+    for run in 1 2 3 4 5; do
+        if [ $run -eq 4 ]; then
+            busy
+            busy
+        fi
+        evaluate "$file" "$task" "$world" "$dir/$run"
+    done
+    # shellcheck disable=SC2086 # a list of processes
+    kill $load 2>/dev/null || true
+    load=
+    number=$((number + 1))
+    name="$file on $world ranks: $verdict, five times the same, twice of them under load"
+    if [ "$(jq -r .verdict "$dir/1")" = "$verdict" ] && [ "$(sha256sum "$dir"/[1-5] |
+        cut -d ' ' -f 1 | sort -u | wc -l)" -eq 1 ]; then
+        echo "ok $number - $name"
+    else
+        echo "not ok $number - $name"
+        for run in 2 3 4 5; do
+            diff "$dir/1" "$dir/$run" | head -n 40 | sed 's/^/# /' || true
+        done
+        tail -n 5 "$dir/log" | sed 's/^/# /'
+    fi
+done <<'END'
+allreduce_loads allreduce 4 accepted
+no_signal allreduce 4 deadlock
+wrong_element allreduce 4 wrong_answer
+missing_end_barrier allreduce 4 wrong_answer
+END
+echo "1..$number"

@@ -1,0 +1,58 @@
+# service.sh: a server and a worker in a folder of their own, for the scripts that source this.
+#
+#   service_start     makes $dir, starts pkb-server on a free port, sets $url
+#   worker_start      starts a pkb-worker for the simulator, $worker is its process
+#   service_stop      ends both and removes $dir; safe at any time
+#   pkb ...           the command line, as a submitter
+
+BUILD=${BUILD:-build}
+dir=
+server=
+worker=
+url=
+
+service_start()
+{
+    dir=$(mktemp -d)
+    "$BUILD/bin/pkb-server" init --db "$dir/pkb.db" >"$dir/admin.token" 2>"$dir/init.log" ||
+        service_fail init
+    "$BUILD/bin/pkb-server" token --db "$dir/pkb.db" --role submitter --name demo \
+        >"$dir/submitter.token" 2>"$dir/token.log" || service_fail token
+    "$BUILD/bin/pkb-server" token --db "$dir/pkb.db" --role worker --name node1 \
+        >"$dir/worker.token" 2>"$dir/token.log" || service_fail token
+    # A port of the system's choice: it comes as soon as the server listens.
+    mkfifo "$dir/port"
+    "$BUILD/bin/pkb-server" run --db "$dir/pkb.db" --listen 127.0.0.1:0 --port-file "$dir/port" \
+        2>"$dir/server.log" &
+    server=$!
+    port=$(timeout 20 cat "$dir/port") || service_fail server
+    url=http://127.0.0.1:$port
+}
+
+worker_start()
+{
+    "$BUILD/bin/pkb-worker" --server "$url" --token-file "$dir/worker.token" --name node1 \
+        --device sim --work-dir "$dir" 2>"$dir/worker.log" &
+    worker=$!
+}
+
+service_fail()
+{
+    echo "the $1 failed:" >&2
+    tail -n 20 "$dir/$1.log" >&2
+    exit 1
+}
+
+service_stop()
+{
+    for process in $worker $server; do
+        kill "$process" 2>/dev/null || true
+        wait "$process" 2>/dev/null || true
+    done
+    [ -z "$dir" ] || rm -rf "$dir"
+}
+
+pkb()
+{
+    "$BUILD/bin/pkb" --server "$url" --token-file "$dir/submitter.token" "$@"
+}
