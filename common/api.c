@@ -32,7 +32,7 @@ struct api {
 
 struct api_request {
     struct api *api;
-    struct api_request *next, **link; /* *link is this request */
+    struct api_request *next;
     CURL *easy;
     struct curl_slist *headers;
     char *body;
@@ -152,11 +152,11 @@ enum status api_open(struct api **api, const struct api_options *options, struct
     }
 
     struct api *made = xcalloc(1, sizeof *made);
-    snprintf(made->server, sizeof made->server, "%s", options->server);
+    (void)snprintf(made->server, sizeof made->server, "%s", options->server);
     if (made->server[strlen(made->server) - 1] == '/') {
         made->server[strlen(made->server) - 1] = 0;
     }
-    snprintf(made->token, sizeof made->token, "%s", token);
+    (void)snprintf(made->token, sizeof made->token, "%s", token);
     made->waiting.due_ms = -1;
     made->watches = options->watches;
     if (made->watches.socket == NULL) {
@@ -173,13 +173,26 @@ enum status api_open(struct api **api, const struct api_options *options, struct
     return OK;
 }
 
+static void release(struct api_request *request)
+{
+    curl_easy_cleanup(request->easy);
+    curl_slist_free_all(request->headers);
+    buffer_release(&request->reply);
+    free(request->body);
+    free(request);
+}
+
 void api_close(struct api *api)
 {
     if (api == NULL) {
         return;
     }
-    while (api->first != NULL) {
-        api_cancel(api->first);
+    struct api_request *request = api->first;
+    while (request != NULL) {
+        struct api_request *next = request->next;
+        curl_multi_remove_handle(api->multi, request->easy);
+        release(request);
+        request = next;
     }
     curl_multi_cleanup(api->multi);
     api->watches.timer(api->watches.context, -1);
@@ -214,7 +227,7 @@ static void set_headers(struct api_request *request, const struct api_call *call
 {
     if (request->api->token[0] != 0) {
         char header[API_TOKEN_MAX + 32];
-        snprintf(header, sizeof header, "Authorization: Bearer %s", request->api->token);
+        (void)snprintf(header, sizeof header, "Authorization: Bearer %s", request->api->token);
         add_header(request, header);
     }
     if (call->body != NULL) {
@@ -266,10 +279,6 @@ struct api_request *api_start(struct api *api, const struct api_call *call)
     set_headers(request, call);
 
     request->next = api->first;
-    request->link = &api->first;
-    if (request->next != NULL) {
-        request->next->link = &request->next;
-    }
     api->first = request;
     CURLMcode added = curl_multi_add_handle(api->multi, request->easy);
     assert(added == CURLM_OK);
@@ -278,20 +287,13 @@ struct api_request *api_start(struct api *api, const struct api_call *call)
 
 static void take_out(struct api_request *request)
 {
-    curl_multi_remove_handle(request->api->multi, request->easy);
-    *request->link = request->next;
-    if (request->next != NULL) {
-        request->next->link = request->link;
-    }
-}
+    struct api_request **link = &request->api->first;
 
-static void release(struct api_request *request)
-{
-    curl_easy_cleanup(request->easy);
-    curl_slist_free_all(request->headers);
-    buffer_release(&request->reply);
-    free(request->body);
-    free(request);
+    while (*link != request) {
+        link = &(*link)->next;
+    }
+    *link = request->next;
+    curl_multi_remove_handle(request->api->multi, request->easy);
 }
 
 void api_cancel(struct api_request *request)

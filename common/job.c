@@ -175,8 +175,8 @@ static const struct json_record job_record = {
 
 void job_version(const struct job *job, char version[static JOB_VERSION_MAX])
 {
-    snprintf(version, JOB_VERSION_MAX, "%s.%s.%d", job_state_name(job->state),
-             job_stage_name(job->stage), job->queue_position);
+    (void)snprintf(version, JOB_VERSION_MAX, "%s.%s.%d", job_state_name(job->state),
+                   job_stage_name(job->stage), job->queue_position);
 }
 
 void job_write(const struct job *job, const char *result_json, struct buffer *json)

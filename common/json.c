@@ -21,9 +21,10 @@ static enum status inside(struct error *err, const char *key, int64_t index)
     char at[32] = "";
 
     if (index >= 0) {
-        snprintf(at, sizeof at, "[%" PRId64 "]", index);
+        (void)snprintf(at, sizeof at, "[%" PRId64 "]", index);
     }
-    snprintf(path, sizeof path, "%.64s%s%s%s", key, at, err->field[0] == 0 ? "" : ".", err->field);
+    (void)snprintf(path, sizeof path, "%.64s%s%s%s", key, at, err->field[0] == 0 ? "" : ".",
+                   err->field);
     return error_field(err, err->status, path, "%s", err->message);
 }
 
@@ -387,7 +388,7 @@ static enum status refuse_syntax(const char *text, const json_error_t *syntax, s
         while (start > 0 && text[start - 1] != '"') {
             start--;
         }
-        snprintf(key, sizeof key, "%.*s", (int)(position - 1 - start), text + start);
+        (void)snprintf(key, sizeof key, "%.*s", (int)(position - 1 - start), text + start);
         return error_field(err, ERR_INVALID, key, "the key '%s' appears twice", key);
     }
     json_key_at(text, position, key);

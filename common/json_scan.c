@@ -66,8 +66,8 @@ void json_key_at(const char *text, size_t position, char key[static ERROR_FIELD_
     while (scan.depth > 0 && scan.keys[scan.depth].size_bytes == 0) {
         scan.depth--;
     }
-    snprintf(key, ERROR_FIELD_MAX, "%.*s", (int)scan.keys[scan.depth].size_bytes,
-             text + scan.keys[scan.depth].start);
+    (void)snprintf(key, ERROR_FIELD_MAX, "%.*s", (int)scan.keys[scan.depth].size_bytes,
+                   text + scan.keys[scan.depth].start);
 }
 
 enum status json_check(const char *text, size_t size_bytes, struct error *err)

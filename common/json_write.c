@@ -74,18 +74,18 @@ void json_number_text(double value, char text[static JSON_NUMBER_TEXT_MAX])
 {
     if (!isfinite(value)) {
         const char *name = value > 0 ? "inf" : "-inf";
-        snprintf(text, JSON_NUMBER_TEXT_MAX, "%s", isnan(value) ? "nan" : name);
+        (void)snprintf(text, JSON_NUMBER_TEXT_MAX, "%s", isnan(value) ? "nan" : name);
         return;
     }
     /* The shortest decimal that is the same double. */
     char decimal[JSON_NUMBER_TEXT_MAX / 2];
     for (int digits = 1; digits <= 17; digits++) {
-        snprintf(decimal, sizeof decimal, "%.*g", digits, value);
+        (void)snprintf(decimal, sizeof decimal, "%.*g", digits, value);
         if (strtod(decimal, NULL) == value) {
             break;
         }
     }
-    snprintf(text, JSON_NUMBER_TEXT_MAX, "%a (%s)", value, decimal);
+    (void)snprintf(text, JSON_NUMBER_TEXT_MAX, "%a (%s)", value, decimal);
 }
 
 /* ---- records ---- */
