@@ -188,7 +188,8 @@ static enum status check_framing(struct exchange *exchange, struct error *err)
         return error_field(err, ERR_PROTOCOL, "Content-Length",
                            "Content-Length is not a whole number");
     }
-    if (length != NULL && (strlen(length) > 18 || atoll(length) > HTTP_BODY_MAX_BYTES)) {
+    if (length != NULL &&
+        (strlen(length) > 18 || strtoll(length, NULL, 10) > HTTP_BODY_MAX_BYTES)) {
         return too_large(err);
     }
     exchange->must_close = false;

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SWEEP_EVERY_MS = 5000, STOP_MAX_MS = 3000 };
@@ -184,10 +185,13 @@ static enum status lock_database(const char *path, int *lock, struct error *err)
     return status;
 }
 
-/* Written elsewhere and renamed, so that who waits for the file never reads half of it. */
+/* Written elsewhere and renamed, so that who waits for the file never reads half of it; a pipe that
+ * somebody reads is written to. */
 static enum status write_port(const char *path, int port, struct error *err)
 {
-    char *new_path = xasprintf("%s.new", path);
+    struct stat found = {0};
+    bool is_pipe = stat(path, &found) == 0 && S_ISFIFO(found.st_mode);
+    char *new_path = xasprintf("%s%s", path, is_pipe ? "" : ".new");
     FILE *file = fopen(new_path, "we");
     enum status status = OK;
 
@@ -197,7 +201,7 @@ static enum status write_port(const char *path, int port, struct error *err)
     if (file != NULL && fclose(file) != 0 && status == OK) {
         status = error_set(err, ERR_IO, "cannot write '%s': %m", new_path);
     }
-    if (status == OK && rename(new_path, path) != 0) {
+    if (status == OK && !is_pipe && rename(new_path, path) != 0) {
         status = error_set(err, ERR_IO, "cannot rename '%s': %m", new_path);
     }
     free(new_path);
