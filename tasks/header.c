@@ -12,10 +12,10 @@
 
 /* How C and CUDA name an element. */
 static const char *const type_names[DTYPE_COUNT] = {
-    [DTYPE_BF16] = "__nv_bfloat16", [DTYPE_FP16] = "__half",     [DTYPE_FP32] = "float",
-    [DTYPE_FP64] = "double",        [DTYPE_E4M3] = "uint8_t",    [DTYPE_E5M2] = "uint8_t",
-    [DTYPE_INT8] = "int8_t",        [DTYPE_UINT8] = "uint8_t",   [DTYPE_INT32] = "int32_t",
-    [DTYPE_INT64] = "int64_t",      [DTYPE_COMPLEX64] = "float", [DTYPE_BOOL8] = "uint8_t",
+    [DTYPE_BF16] = "pkb_bf16", [DTYPE_FP16] = "pkb_fp16",   [DTYPE_FP32] = "float",
+    [DTYPE_FP64] = "double",   [DTYPE_E4M3] = "uint8_t",    [DTYPE_E5M2] = "uint8_t",
+    [DTYPE_INT8] = "int8_t",   [DTYPE_UINT8] = "uint8_t",   [DTYPE_INT32] = "int32_t",
+    [DTYPE_INT64] = "int64_t", [DTYPE_COMPLEX64] = "float", [DTYPE_BOOL8] = "uint8_t",
 };
 
 static const char *const type_notes[DTYPE_COUNT] = {
@@ -24,27 +24,22 @@ static const char *const type_notes[DTYPE_COUNT] = {
     [DTYPE_BOOL8] = ", 0 or 1",
 };
 
+/* bf16 and fp16 are classes of C++. */
+static const char small_types[] = "#include <cuda_bf16.h>\n"
+                                  "#include <cuda_fp16.h>\n"
+                                  "#ifdef __cplusplus\n"
+                                  "typedef __nv_bfloat16 pkb_bf16;\n"
+                                  "typedef __half pkb_fp16;\n"
+                                  "#else /* C has no such types: their bits */\n"
+                                  "typedef uint16_t pkb_bf16;\n"
+                                  "typedef uint16_t pkb_fp16;\n"
+                                  "#endif\n"
+                                  "\n";
+
 static const char *const working_types[] = {
-    [DTYPE_BF16] = "#define PKB_DTYPE_BF16 1\n"
-                   "#include <cuda_bf16.h>\n"
-                   "#include <cuda_fp16.h>\n"
-                   "#ifdef __cplusplus\n"
-                   "typedef __nv_bfloat16 pkb_t;\n"
-                   "#else\n"
-                   "typedef uint16_t pkb_t; /* its bits: C has no such type */\n"
-                   "#endif\n",
-    [DTYPE_FP16] = "#define PKB_DTYPE_FP16 1\n"
-                   "#include <cuda_bf16.h>\n"
-                   "#include <cuda_fp16.h>\n"
-                   "#ifdef __cplusplus\n"
-                   "typedef __half pkb_t;\n"
-                   "#else\n"
-                   "typedef uint16_t pkb_t; /* its bits: C has no such type */\n"
-                   "#endif\n",
-    [DTYPE_FP32] = "#define PKB_DTYPE_FP32 1\n"
-                   "#include <cuda_bf16.h>\n"
-                   "#include <cuda_fp16.h>\n"
-                   "typedef float pkb_t;\n",
+    [DTYPE_BF16] = "#define PKB_DTYPE_BF16 1\ntypedef pkb_bf16 pkb_t;\n",
+    [DTYPE_FP16] = "#define PKB_DTYPE_FP16 1\ntypedef pkb_fp16 pkb_t;\n",
+    [DTYPE_FP32] = "#define PKB_DTYPE_FP32 1\ntypedef float pkb_t;\n",
 };
 
 static const char preamble[] =
@@ -59,8 +54,7 @@ static const char preamble[] =
     "#pragma once\n"
     "\n"
     "#include \"solution.h\"\n"
-    "\n"
-    "/* The working dtype, T: exactly one of PKB_DTYPE_BF16, PKB_DTYPE_FP16, PKB_DTYPE_FP32. */\n";
+    "\n";
 
 static void write_params_struct(const struct task *task, struct buffer *text)
 {
@@ -117,14 +111,17 @@ static void write_tensors(const struct tensor_spec *specs, int count,
     for (int i = 0; i < count; i += list_length(specs, count, i)) {
         const struct tensor_spec *spec = &specs[i];
         const char *type = spec->is_working ? "pkb_t" : type_names[spec->dtype];
-        const char *note = type_notes[spec->dtype];
+        const char *note = spec->is_working ? NULL : type_notes[spec->dtype];
         int length = list_length(specs, count, i);
         buffer_printf(text, "    %s%s *%s", rules == NULL ? "const " : "", type, spec->name);
         if (length > 1) {
             buffer_printf(text, "[%d]", length);
         }
-        buffer_printf(text, "; /* %s %s%s", spec->is_working ? "T" : dtype_name(spec->dtype),
-                      spec->text, note != NULL ? note : "");
+        buffer_printf(text, "; /* %s", spec->is_working ? "T" : dtype_name(spec->dtype));
+        for (int k = 0; k < length; k++) {
+            buffer_printf(text, "%s %s", k > 0 ? "," : "", spec[k].text);
+        }
+        buffer_printf(text, "%s", note != NULL ? note : "");
         if (rules != NULL) {
             write_rule(&rules[i], text);
         }
@@ -147,7 +144,10 @@ void task_header_write(const struct task *task, enum dtype dtype, struct buffer 
     const struct plan *plan = run_plan(run, 0);
     buffer_printf(text, preamble, task->number, task->name, dtype_name(dtype), task->summary,
                   task_worlds_text(task));
-    buffer_printf(text, "%s", working_types[dtype]);
+    buffer_printf(text, "%s", small_types);
+    buffer_printf(text,
+                  "/* The working dtype, T: one of PKB_DTYPE_BF16, _FP16, _FP32 is defined. */\n%s",
+                  working_types[dtype]);
     write_params_struct(task, text);
     buffer_printf(text, "\n/* Device memory, read-only, row-major and dense; NULL where a rank has "
                         "no such tensor. */\nstruct pkb_inputs {\n");
