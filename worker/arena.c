@@ -1,0 +1,147 @@
+#include "worker/arena.h"
+
+#include <assert.h>
+#include <cuda.h>
+#include <unistd.h>
+
+enum { DEVICES_ACCESS_MAX = 8 };
+
+static enum status failed(struct error *err, CUresult result, const char *call)
+{
+    const char *name = NULL;
+
+    if (cuGetErrorName(result, &name) != CUDA_SUCCESS || name == NULL) {
+        name = "an unknown error";
+    }
+    return error_set(err, result == CUDA_ERROR_OUT_OF_MEMORY ? ERR_LIMIT : ERR_IO, "%s: %s", call,
+                     name);
+}
+
+static CUmemAllocationProp properties(int device)
+{
+    return (CUmemAllocationProp){
+        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device},
+    };
+}
+
+enum status arena_round(uint64_t *size_bytes, int device, struct error *err)
+{
+    CUmemAllocationProp made = properties(device);
+    size_t granule = 0;
+    CUresult result =
+        cuMemGetAllocationGranularity(&granule, &made, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+
+    if (result != CUDA_SUCCESS) {
+        return failed(err, result, "cuMemGetAllocationGranularity");
+    }
+    *size_bytes = (*size_bytes + granule - 1) / granule * granule;
+    return OK;
+}
+
+/* Maps `arena->handle`, which is released where this fails. */
+static enum status map(struct arena *arena, const struct arena_place *place, struct error *err)
+{
+    CUmemAccessDesc access[DEVICES_ACCESS_MAX] = {0};
+    CUdeviceptr address = 0;
+    const char *call = "cuMemAddressReserve";
+
+    assert(place->device_count <= DEVICES_ACCESS_MAX);
+    for (int i = 0; i < place->device_count; i++) {
+        access[i].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+        access[i].location.id = place->first_device + i;
+        access[i].flags = place->is_read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                              : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    }
+    CUresult result = cuMemAddressReserve(&address, place->size_bytes, 0, place->address, 0);
+    if (result == CUDA_SUCCESS && address != place->address) {
+        cuMemAddressFree(address, place->size_bytes);
+        cuMemRelease(arena->handle);
+        return error_set(err, ERR_UNAVAILABLE, "the address range at %#llx is taken",
+                         (unsigned long long)place->address);
+    }
+    if (result == CUDA_SUCCESS) {
+        call = "cuMemMap";
+        result = cuMemMap(address, place->size_bytes, 0, arena->handle, 0);
+        if (result == CUDA_SUCCESS) {
+            call = "cuMemSetAccess";
+            result = cuMemSetAccess(address, place->size_bytes, access,
+                                    (size_t)place->device_count);
+            if (result != CUDA_SUCCESS) {
+                cuMemUnmap(address, place->size_bytes);
+            }
+        }
+        if (result != CUDA_SUCCESS) {
+            cuMemAddressFree(address, place->size_bytes);
+        }
+    }
+    if (result != CUDA_SUCCESS) {
+        cuMemRelease(arena->handle);
+        return failed(err, result, call);
+    }
+    arena->address = place->address;
+    arena->size_bytes = place->size_bytes;
+    arena->is_open = true;
+    return OK;
+}
+
+enum status arena_make(struct arena *arena, int device, const struct arena_place *place,
+                       struct error *err)
+{
+    CUmemAllocationProp made = properties(device);
+    struct arena opened = {.fd = -1};
+    CUmemGenericAllocationHandle handle = 0;
+
+    CUresult result = cuMemCreate(&handle, place->size_bytes, &made, 0);
+    if (result != CUDA_SUCCESS) {
+        return failed(err, result, "cuMemCreate");
+    }
+    opened.handle = handle;
+    enum status status = map(&opened, place, err);
+    if (status != OK) {
+        return status;
+    }
+    result = cuMemExportToShareableHandle(&opened.fd, handle,
+                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+    if (result != CUDA_SUCCESS) {
+        opened.fd = -1;
+        arena_release(&opened);
+        return failed(err, result, "cuMemExportToShareableHandle");
+    }
+    *arena = opened;
+    return OK;
+}
+
+enum status arena_import(struct arena *arena, int fd, const struct arena_place *place,
+                         struct error *err)
+{
+    struct arena opened = {.fd = -1};
+    CUmemGenericAllocationHandle handle = 0;
+
+    CUresult result = cuMemImportFromShareableHandle(
+        &handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    if (result != CUDA_SUCCESS) {
+        return failed(err, result, "cuMemImportFromShareableHandle");
+    }
+    opened.handle = handle;
+    enum status status = map(&opened, place, err);
+    if (status == OK) {
+        *arena = opened;
+    }
+    return status;
+}
+
+void arena_release(struct arena *arena)
+{
+    if (!arena->is_open) {
+        return;
+    }
+    cuMemUnmap(arena->address, arena->size_bytes);
+    cuMemAddressFree(arena->address, arena->size_bytes);
+    cuMemRelease(arena->handle);
+    if (arena->fd >= 0) {
+        close(arena->fd);
+    }
+    *arena = (struct arena){0};
+}

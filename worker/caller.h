@@ -1,0 +1,31 @@
+/*
+ * caller.h — the submission as pkb-rank sees it: the library, one run at a time, and the calls.
+ *
+ * Opened once per process. caller_begin_run, any number of caller_call, caller_end_run, and again.
+ * While a function of the submission is on the stack nothing here touches CUDA.
+ */
+#pragma once
+
+#include "worker/channel.h"
+#include "worker/symm.h"
+
+struct caller;
+
+struct caller_options {
+    const char *library;
+    int judge;
+    int rank, world, device;
+    cudaStream_t stream;
+};
+
+/* Loads the library, whose constructors run now. ERR_INVALID: it cannot be loaded. */
+enum status caller_open(struct caller **caller, const struct caller_options *options,
+                        struct error *err);
+
+/* Runs pkb_setup where there is one, and waits for what it started. */
+enum status caller_begin_run(struct caller *caller, struct symm *symm, const struct run_body *run,
+                             struct progress_body *ready, struct error *err);
+/* Makes the calls and tells the judge of each step. */
+enum status caller_calls(struct caller *caller, const struct calls_body *calls, struct error *err);
+/* Waits for the device, runs pkb_teardown where there is one, frees symmetric memory. */
+void caller_end_run(struct caller *caller, struct symm *symm, struct progress_body *ended);
