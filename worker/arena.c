@@ -66,8 +66,8 @@ static enum status map(struct arena *arena, const struct arena_place *place, str
         result = cuMemMap(address, place->size_bytes, 0, arena->handle, 0);
         if (result == CUDA_SUCCESS) {
             call = "cuMemSetAccess";
-            result = cuMemSetAccess(address, place->size_bytes, access,
-                                    (size_t)place->device_count);
+            result =
+                cuMemSetAccess(address, place->size_bytes, access, (size_t)place->device_count);
             if (result != CUDA_SUCCESS) {
                 cuMemUnmap(address, place->size_bytes);
             }
@@ -119,8 +119,8 @@ enum status arena_import(struct arena *arena, int fd, const struct arena_place *
     struct arena opened = {.fd = -1};
     CUmemGenericAllocationHandle handle = 0;
 
-    CUresult result = cuMemImportFromShareableHandle(
-        &handle, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    CUresult result = cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)fd,
+                                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     if (result != CUDA_SUCCESS) {
         return failed(err, result, "cuMemImportFromShareableHandle");
     }

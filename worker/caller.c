@@ -78,8 +78,8 @@ enum status caller_begin_run(struct caller *caller, struct symm *symm, const str
     enum status status = OK;
 
     for (int slot = 0; slot < CHANNEL_SLOTS && status == OK; slot++) {
-        status = take_addresses(caller, caller->inputs[slot], run->inputs[slot], run->input_count,
-                                err);
+        status =
+            take_addresses(caller, caller->inputs[slot], run->inputs[slot], run->input_count, err);
         if (status == OK) {
             status = take_addresses(caller, caller->outputs[slot], run->outputs[slot],
                                     run->output_count, err);

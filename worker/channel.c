@@ -41,8 +41,7 @@ enum status channel_send(int fd, const struct message_parts *parts, struct error
 /* Descriptors of every control message, however many came. */
 static void take_fds(struct msghdr *from, struct message *message)
 {
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(from); part != NULL;
-         part = CMSG_NXTHDR(from, part)) {
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(from); part != NULL; part = CMSG_NXTHDR(from, part)) {
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) {
             continue;
         }

@@ -39,11 +39,10 @@ static void on_crash(int number, siginfo_t *info, void *context)
     struct crashed_body body = {.signal = number, .address = (uint64_t)(uintptr_t)info->si_addr};
     struct error err = {0};
 
-    (void)channel_send(crash_socket,
-                       &(struct message_parts){.kind = MESSAGE_CRASHED,
-                                               .body = &body,
-                                               .size_bytes = sizeof body},
-                       &err);
+    (void)channel_send(
+        crash_socket,
+        &(struct message_parts){.kind = MESSAGE_CRASHED, .body = &body, .size_bytes = sizeof body},
+        &err);
 }
 
 static void watch_crashes(int judge)
@@ -89,8 +88,8 @@ static enum status make_context(struct rank *rank, struct error *err)
     if (error != cudaSuccess) {
         return cuda_failed(err, error, "cudaStreamCreateWithFlags");
     }
-    void *page = mmap(NULL, sizeof *rank->page, PROT_READ | PROT_WRITE, MAP_SHARED, rank->page_fd,
-                      0);
+    void *page =
+        mmap(NULL, sizeof *rank->page, PROT_READ | PROT_WRITE, MAP_SHARED, rank->page_fd, 0);
     if (page == MAP_FAILED) {
         return error_set(err, ERR_IO, "cannot map the control page: %m");
     }
@@ -172,11 +171,11 @@ static enum status begin_run(struct rank *rank, struct error *err)
 {
     struct progress_body ready = {0};
 
-    if (rank->caller == NULL || rank->message.size_bytes != sizeof(struct run_body)) {
+    if (rank->message.size_bytes != sizeof(struct run_body)) {
         return error_set(err, ERR_PROTOCOL, "a run that cannot be begun");
     }
-    enum status status = caller_begin_run(
-        rank->caller, rank->symm, (const struct run_body *)rank->message.body, &ready, err);
+    enum status status = caller_begin_run(rank->caller, rank->symm,
+                                          (const struct run_body *)rank->message.body, &ready, err);
     return status != OK ? status : tell(rank, MESSAGE_READY, &ready, err);
 }
 
@@ -187,6 +186,10 @@ static enum status obey(struct rank *rank, struct error *err)
     struct progress_body ended = {0};
     enum status status = OK;
 
+    if (rank->caller == NULL && rank->message.kind != MESSAGE_ATTACH &&
+        rank->message.kind != MESSAGE_QUIT) {
+        return error_set(err, ERR_PROTOCOL, "message %u before ATTACH", rank->message.kind);
+    }
     switch (rank->message.kind) {
     case MESSAGE_ATTACH:
         return attach(rank, err);
@@ -239,8 +242,8 @@ static int number(const char *text)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"judge", required_argument, NULL, 'j'},   {"page", required_argument, NULL, 'p'},
-        {"rank", required_argument, NULL, 'r'},    {"device", required_argument, NULL, 'd'},
+        {"judge", required_argument, NULL, 'j'},    {"page", required_argument, NULL, 'p'},
+        {"rank", required_argument, NULL, 'r'},     {"device", required_argument, NULL, 'd'},
         {"solution", required_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
     struct rank *rank = xcalloc(1, sizeof *rank);
     struct error err = {0};

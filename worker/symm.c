@@ -105,8 +105,7 @@ static int alloc_service(struct pkb_ctx *ctx, uint64_t size_bytes, struct pkb_sy
     if (symm->count == SYMM_ALLOCATIONS_MAX) {
         return cudaErrorMemoryAllocation;
     }
-    struct message_parts parts = {
-        .kind = MESSAGE_SYMM_ASK, .body = &ask, .size_bytes = sizeof ask};
+    struct message_parts parts = {.kind = MESSAGE_SYMM_ASK, .body = &ask, .size_bytes = sizeof ask};
     if (channel_send(symm->options.judge, &parts, &err) != OK) {
         return cudaErrorUnknown;
     }
@@ -150,8 +149,7 @@ static struct ncclComm *nccl_service(struct pkb_ctx *ctx)
 enum status symm_open(struct symm **symm, const struct symm_options *options, struct error *err)
 {
     struct symm *made = xcalloc(1, sizeof *made);
-    struct arena_place place = {.address = WINDOW_SYMM,
-                                .size_bytes = options->signal_mapped_bytes};
+    struct arena_place place = {.address = WINDOW_SYMM, .size_bytes = options->signal_mapped_bytes};
 
     made->options = *options;
     made->options.signal_fds = NULL;

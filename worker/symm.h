@@ -2,8 +2,8 @@
  * symm.h — the services that a submission calls in a rank: symmetric memory and the host barrier.
  *
  * One struct symm per rank process, opened once all memory of the job was announced. What pkb_setup
- * asks for is freed after pkb_teardown by symm_end_run. pkb_host_barrier and pkb_symm_alloc poll the
- * rank's stream while they wait, so that a simulator sees that this rank is waiting.
+ * asks for is freed after pkb_teardown by symm_end_run. pkb_host_barrier and pkb_symm_alloc poll
+ * the rank's stream while they wait, so that a simulator sees that this rank is waiting.
  */
 #pragma once
 
@@ -26,8 +26,8 @@ struct symm;
 enum status symm_open(struct symm **symm, const struct symm_options *options, struct error *err);
 void symm_close(struct symm *symm);
 
-/* Fills in signal and services of `ctx`, whose other fields are set already. It then belongs to this
- * symm until symm_end_run: pkb_symm_alloc is allowed until symm_end_setup. */
+/* Fills in signal and services of `ctx`, whose other fields are set already. It then belongs to
+ * this symm until symm_end_run: pkb_symm_alloc is allowed until symm_end_setup. */
 void symm_begin_run(struct symm *symm, struct pkb_ctx *ctx);
 void symm_end_setup(struct symm *symm);
 void symm_end_run(struct symm *symm);

@@ -1,0 +1,33 @@
+/*
+ * report.h — what the judge found, as a result: verdict, reason, one sentence, and the evidence.
+ *
+ * Nothing here depends on time, process numbers or addresses that the system chose, so the same run
+ * gives the same bytes. `result` starts as {.rank = -1}.
+ */
+#pragma once
+
+#include "common/result.h"
+#include "worker/peers.h"
+#include "worker/tensors.h"
+
+/* Where in the job something was found. */
+struct place {
+    const char *stage;     /* "start", "setup", "check", "teardown" */
+    const struct run *run; /* NULL: before the first */
+    int call;              /* number in the run; -1: none */
+};
+
+void report_verdict(struct result *result, const struct place *place, enum verdict verdict,
+                    const char *reason, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* One output of one call is not what the oracle says. */
+void report_judgement(struct result *result, const struct place *place,
+                      const struct verdict_detail *detail);
+void report_trespass(struct result *result, const struct place *place, int rank,
+                     const struct trespass *trespass);
+/* The rank peers_failed named. `is_memory`: an allocation of the judge's failed for it. */
+void report_failure(struct result *result, const struct place *place, const struct peers *peers,
+                    bool is_memory);
+/* Ranks wait in the host barrier for ranks that will not come. */
+void report_stuck(struct result *result, const struct place *place, const struct peers *peers);
