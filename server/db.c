@@ -34,6 +34,8 @@ static enum status failed(struct db *db, struct error *err, const char *what)
 
     if (code == SQLITE_BUSY || code == SQLITE_FULL) {
         status = ERR_UNAVAILABLE;
+    } else if (code == SQLITE_NOTADB) {
+        status = ERR_INVALID;
     } else if (code == SQLITE_ERROR || code == SQLITE_MISUSE || code == SQLITE_CONSTRAINT) {
         status = ERR_INTERNAL;
     }
@@ -71,7 +73,7 @@ static enum status migrate_one(struct db *db, int version, struct error *err)
     if (status != OK) {
         return status;
     }
-    snprintf(set_version, sizeof set_version, "PRAGMA user_version = %d", version + 1);
+    (void)snprintf(set_version, sizeof set_version, "PRAGMA user_version = %d", version + 1);
     status = run_text(db, schema_migrations[version], err);
     if (status == OK) {
         status = run_text(db, set_version, err);
@@ -99,8 +101,8 @@ static enum status migrate(struct db *db, const char *path, enum db_use use, str
         return status;
     }
     if (use == DB_CREATE) {
-        snprintf(set_application, sizeof set_application, "PRAGMA application_id = %d",
-                 APPLICATION_ID);
+        (void)snprintf(set_application, sizeof set_application, "PRAGMA application_id = %d",
+                       APPLICATION_ID);
         status = run_text(db, set_application, err);
     } else if (application != APPLICATION_ID) {
         return error_set(err, ERR_INVALID, "'%s' is not a database of pkb", path);
@@ -269,7 +271,7 @@ void db_column_text(struct sqlite3_stmt *statement, int column, char *to, size_t
 {
     const unsigned char *text = sqlite3_column_text(statement, column);
 
-    snprintf(to, size_bytes, "%s", text == NULL ? "" : (const char *)text);
+    (void)snprintf(to, size_bytes, "%s", text == NULL ? "" : (const char *)text);
 }
 
 static enum status run_fixed(struct db *db, const char *sql, struct error *err)

@@ -271,6 +271,7 @@ static enum MHD_Result take_body(struct exchange *exchange, const char *data, si
     return exchange->dropped_bytes > HTTP_DROPPED_MAX_BYTES ? MHD_NO : MHD_YES;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the signature is libmicrohttpd's. */
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *data,
                               size_t *data_bytes, void **state)

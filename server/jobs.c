@@ -61,9 +61,9 @@ static void read_row(struct sqlite3_stmt *select, struct job *job)
     db_column_text(select, 11, job->worker, sizeof job->worker);
     db_column_text(select, 12, job->verdict, sizeof job->verdict);
 
-    snprintf(number, sizeof number, "%d", job->task_number);
+    (void)snprintf(number, sizeof number, "%d", job->task_number);
     const struct task *task = task_find(number);
-    snprintf(job->task, sizeof job->task, "%s", task == NULL ? number : task_name(task));
+    (void)snprintf(job->task, sizeof job->task, "%s", task == NULL ? number : task_name(task));
 }
 
 /* How many queued jobs come before this one: the order is that of queue.c's lease. */

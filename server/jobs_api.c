@@ -52,7 +52,7 @@ enum status jobs_get(struct call *call, struct error *err)
     if (since != NULL && (since[0] == 0 || strlen(since) >= sizeof call->since)) {
         return error_field(err, ERR_INVALID, "since", "not a version of a job");
     }
-    snprintf(call->since, sizeof call->since, "%s", since == NULL ? "" : since);
+    (void)snprintf(call->since, sizeof call->since, "%s", since == NULL ? "" : since);
     status = jobs_look(call, wait_s == 0, err);
     if (status == OK && call->http_status == 0) {
         poll_job(call, wait_s);
@@ -71,11 +71,13 @@ enum status jobs_log(struct call *call, struct error *err)
     if (status == OK) {
         status = result_get(reader, job.id, &json, err);
     }
-    if (status == OK && json == NULL) {
+    if (status != OK) {
+        return status;
+    }
+    if (json == NULL) {
         status = error_set(err, ERR_NOT_FOUND, "the job is %s: its log comes with its result",
                            job_state_name(job.state));
-    }
-    if (status == OK) {
+    } else {
         status = result_read(&result, json, strlen(json), err);
     }
     if (status == OK) {

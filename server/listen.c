@@ -1,8 +1,10 @@
 #include "server/listen.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,7 @@ enum {
     BACKLOG = 4096,
     OTHER_FDS = 64, /* database, logs, epoll: not for connections */
     CONNECTIONS_MAX = 65536,
+    FILES_MAX = CONNECTIONS_MAX + OTHER_FDS,
 };
 
 /* Reads "HOST:PORT" or "[HOST]:PORT" with a numeric host, or localhost. */
@@ -31,7 +34,7 @@ static enum status read_address(const char *text, struct sockaddr_storage *addre
     if (colon == NULL || colon == text || (size_t)(colon - text) >= sizeof host) {
         return error_set(err, ERR_INVALID, "'%s' is no address: give HOST:PORT", text);
     }
-    snprintf(host, sizeof host, "%.*s", (int)(colon - text), text);
+    (void)snprintf(host, sizeof host, "%.*s", (int)(colon - text), text);
     long port = strtol(colon + 1, &end, 10);
     if (colon[1] < '0' || colon[1] > '9' || *end != 0 || port > 65535) {
         return error_set(err, ERR_INVALID, "'%s' has no port from 0 to 65535", text);
@@ -65,6 +68,9 @@ static enum status read_address(const char *text, struct sockaddr_storage *addre
     return OK;
 }
 
+static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
+              "listen_open reads the port of either");
+
 enum status listen_open(const char *text, int *listener, int *port, struct error *err)
 {
     struct sockaddr_storage address = {0};
@@ -87,8 +93,8 @@ enum status listen_open(const char *text, int *listener, int *port, struct error
         return status;
     }
     *listener = fd;
-    *port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                                : ((struct sockaddr_in *)&address)->sin_port);
+    /* Both families have their port in the same place. */
+    *port = ntohs(((struct sockaddr_in *)&address)->sin_port);
     return OK;
 }
 
@@ -100,12 +106,11 @@ unsigned listen_connections_max(void)
         return FD_SETSIZE - OTHER_FDS;
     }
     if (files.rlim_cur < files.rlim_max) {
-        files.rlim_cur = files.rlim_max < CONNECTIONS_MAX + OTHER_FDS ? files.rlim_max
-                                                                      : CONNECTIONS_MAX + OTHER_FDS;
+        files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;
         if (setrlimit(RLIMIT_NOFILE, &files) != 0 || getrlimit(RLIMIT_NOFILE, &files) != 0) {
             return FD_SETSIZE - OTHER_FDS;
         }
     }
-    rlim_t left = files.rlim_cur > 2 * OTHER_FDS ? files.rlim_cur - OTHER_FDS : OTHER_FDS;
+    rlim_t left = files.rlim_cur / 2 > OTHER_FDS ? files.rlim_cur - OTHER_FDS : OTHER_FDS;
     return left > CONNECTIONS_MAX ? CONNECTIONS_MAX : (unsigned)left;
 }

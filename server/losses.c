@@ -52,7 +52,7 @@ enum status loss_count(struct db *db, const struct lease *lease, int64_t wall_ms
         return status;
     }
     if (losses.workers == 0) {
-        snprintf(losses.first_node, sizeof losses.first_node, "%s", lease->worker);
+        (void)snprintf(losses.first_node, sizeof losses.first_node, "%s", lease->worker);
         losses.nodes = 1;
     } else if (strcmp(losses.first_node, lease->worker) != 0) {
         losses.nodes = 2;

@@ -160,8 +160,8 @@ static enum status command_token(const struct options *options, struct error *er
     if (node != NULL && (node[0] == 0 || strlen(node) >= NAME_MAX_BYTES)) {
         return error_set(err, ERR_INVALID, "--node must have 1 to %d bytes", NAME_MAX_BYTES - 1);
     }
-    snprintf(token.name, sizeof token.name, "%s", options->name);
-    snprintf(token.node, sizeof token.node, "%s", node == NULL ? "" : node);
+    (void)snprintf(token.name, sizeof token.name, "%s", options->name);
+    (void)snprintf(token.node, sizeof token.node, "%s", node == NULL ? "" : node);
     status = db_open(&db, options->database, DB_WRITE, err);
     if (status == OK) {
         status = add_token(db, &token, err);
@@ -180,11 +180,11 @@ int main(int count, char **words)
     struct error err = {0};
 
     if (count > 1 && strcmp(words[1], "--help") == 0) {
-        fputs(usage, stdout);
+        (void)fputs(usage, stdout);
         return 0;
     }
     if (sodium_init() < 0) {
-        fputs("pkb-server: libsodium cannot start\n", stderr);
+        (void)fputs("pkb-server: libsodium cannot start\n", stderr);
         return EXIT_TROUBLE;
     }
     for (size_t i = 0; count > 1 && i < sizeof commands / sizeof commands[0]; i++) {
@@ -192,15 +192,15 @@ int main(int count, char **words)
             continue;
         }
         if (read_options(count - 1, words + 1, &options, &err) != OK) {
-            fprintf(stderr, "pkb-server: %s\n%s", err.message, usage);
+            (void)fprintf(stderr, "pkb-server: %s\n%s", err.message, usage);
             return EXIT_USAGE;
         }
         if (commands[i].run(&options, &err) != OK) {
-            fprintf(stderr, "pkb-server: %s\n", err.message);
+            (void)fprintf(stderr, "pkb-server: %s\n", err.message);
             return err.status == ERR_INVALID ? EXIT_USAGE : EXIT_TROUBLE;
         }
         return 0;
     }
-    fputs(usage, stderr);
+    (void)fputs(usage, stderr);
     return EXIT_USAGE;
 }

@@ -26,7 +26,7 @@ static void note_change(struct queue *queue, const char *job_id)
 {
     char id[ID_MAX] = "";
 
-    snprintf(id, sizeof id, "%s", job_id);
+    (void)snprintf(id, sizeof id, "%s", job_id);
     buffer_append(&queue->changes, id, sizeof id);
 }
 
@@ -146,7 +146,7 @@ enum status queue_lease(struct queue *queue, const struct lease_wish *wish, stru
     }
     struct lease lease = {.epoch = granted.job.epoch};
     memcpy(lease.job_id, granted.job.id, sizeof lease.job_id);
-    snprintf(lease.worker, sizeof lease.worker, "%s", wish->worker);
+    (void)snprintf(lease.worker, sizeof lease.worker, "%s", wish->worker);
     lease.until_ms =
         now.boot_ms + (queue->ttl_ms < FIRST_HEARTBEAT_MS ? queue->ttl_ms : FIRST_HEARTBEAT_MS);
     leases_put(&queue->leases, &lease);
@@ -316,7 +316,7 @@ static enum status take_result(struct queue *queue, const struct result_row *row
 
     *changed = false;
     memcpy(lease.job_id, row->job->id, sizeof lease.job_id);
-    snprintf(lease.worker, sizeof lease.worker, "%s", row->worker);
+    (void)snprintf(lease.worker, sizeof lease.worker, "%s", row->worker);
     if (row->verdict == VERDICT_INTERNAL_ERROR) {
         kind = "job.retried";
         status = try_again(queue, &lease, changed, err);

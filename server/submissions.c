@@ -90,10 +90,10 @@ static void read_row(struct sqlite3_stmt *select, struct submission *submission)
                    sqlite3_column_blob(select, 5), (size_t)sqlite3_column_bytes(select, 5));
     submission->source_bytes = sqlite3_column_int64(select, 6);
 
-    snprintf(number, sizeof number, "%d", submission->task_number);
+    (void)snprintf(number, sizeof number, "%d", submission->task_number);
     const struct task *task = task_find(number);
-    snprintf(submission->task, sizeof submission->task, "%s",
-             task == NULL ? number : task_name(task));
+    (void)snprintf(submission->task, sizeof submission->task, "%s",
+                   task == NULL ? number : task_name(task));
 }
 
 enum status submission_get(struct db *db, const char *id, const char *owner,
@@ -123,9 +123,8 @@ enum status submission_get(struct db *db, const char *id, const char *owner,
     return OK;
 }
 
-enum status submission_list(struct db *db, const char *owner, const char *before,
-                            struct submission *submissions, int count_max, int *count,
-                            struct error *err)
+enum status submission_list(struct db *db, const struct submission_page *page,
+                            struct submission *submissions, int *count, struct error *err)
 {
     static const char of_one[] = "SELECT id, owner, task, model, created_ms, source, size_bytes"
                                  " FROM submission JOIN source ON source.sha256 = submission.source"
@@ -136,14 +135,14 @@ enum status submission_list(struct db *db, const char *owner, const char *before
     struct sqlite3_stmt *select = NULL;
     bool row = true;
     int found = 0;
-    enum status status = db_prepare(db, owner == NULL ? of_all : of_one, &select, err);
+    enum status status = db_prepare(db, page->owner == NULL ? of_all : of_one, &select, err);
 
     if (status != OK) {
         return status;
     }
-    db_bind_text(select, 1, owner);
-    db_bind_text(select, 2, before[0] != 0 ? before : "~"); /* beyond every id */
-    sqlite3_bind_int(select, 3, count_max);
+    db_bind_text(select, 1, page->owner);
+    db_bind_text(select, 2, page->before[0] != 0 ? page->before : "~"); /* beyond every id */
+    sqlite3_bind_int(select, 3, page->count_max);
     while (status == OK && row) {
         status = db_step(db, select, &row, err);
         if (status == OK && row) {

@@ -21,10 +21,15 @@ enum status submission_add(struct db *db, struct submission *submission, const c
 enum status submission_get(struct db *db, const char *id, const char *owner,
                            struct submission *submission, struct error *err);
 
-/* The newest first, those older than the id `before` ("": all); *count gets at most `count_max`. */
-enum status submission_list(struct db *db, const char *owner, const char *before,
-                            struct submission *submissions, int count_max, int *count,
-                            struct error *err);
+struct submission_page {
+    const char *owner;
+    const char *before; /* an id: only those older than it; "": all */
+    int count_max;
+};
+
+/* The newest first. */
+enum status submission_list(struct db *db, const struct submission_page *page,
+                            struct submission *submissions, int *count, struct error *err);
 
 /* The text, owned by the caller and ended by a zero byte. */
 enum status submission_source(struct db *db, const char *id, char **source, size_t *source_bytes,

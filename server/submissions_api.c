@@ -30,7 +30,7 @@ static enum status read_name(const struct call *call, const char *name, char to[
         return error_field(err, ERR_INVALID, name, "'%s' is not a text of 1 to %d bytes of UTF-8",
                            name, NAME_MAX_BYTES - 1);
     }
-    snprintf(to, NAME_MAX_BYTES, "%s", text);
+    (void)snprintf(to, NAME_MAX_BYTES, "%s", text);
     return OK;
 }
 
@@ -172,9 +172,9 @@ enum status submissions_post(struct call *call, struct error *err)
     }
     id_make(&service->ids, "sub", service->now.wall_ms, submission.id);
     submission.task_number = task_number(task);
-    snprintf(submission.task, sizeof submission.task, "%s", task_name(task));
-    snprintf(submission.model, sizeof submission.model, "%s", request.model);
-    snprintf(submission.owner, sizeof submission.owner, "%s", call->token.name);
+    (void)snprintf(submission.task, sizeof submission.task, "%s", task_name(task));
+    (void)snprintf(submission.model, sizeof submission.model, "%s", request.model);
+    (void)snprintf(submission.owner, sizeof submission.owner, "%s", call->token.name);
     id_make(&service->ids, "job", service->now.wall_ms, job.id);
     memcpy(job.submission_id, submission.id, sizeof job.submission_id);
     job.world = request.world;
@@ -183,7 +183,7 @@ enum status submissions_post(struct call *call, struct error *err)
     status = store(call, &request, &submission, &job, err);
     if (status == OK) {
         submission_created_write(&submission, &job, &call->http->answer);
-        snprintf(call->location, sizeof call->location, "/v1/submissions/%s", submission.id);
+        (void)snprintf(call->location, sizeof call->location, "/v1/submissions/%s", submission.id);
         call_answer_json(call, 201);
         log_event(LOG_INFO, "job.queued", "job=%s submission=%s task=%d world=%d owner=%s", job.id,
                   submission.id, submission.task_number, job.world, submission.owner);
@@ -207,8 +207,9 @@ enum status submissions_list(struct call *call, struct error *err)
         return status;
     }
     submissions = xcalloc((size_t)limit + 1, sizeof submissions[0]);
-    status = submission_list(call->service->reader, call_owner(call), cursor == NULL ? "" : cursor,
-                             submissions, limit + 1, &count, err);
+    struct submission_page page = {
+        .owner = call_owner(call), .before = cursor == NULL ? "" : cursor, .count_max = limit + 1};
+    status = submission_list(call->service->reader, &page, submissions, &count, err);
     if (status != OK) {
         goto out;
     }

@@ -71,7 +71,7 @@ enum status token_add(struct db *db, struct token *token, int64_t now_ms,
         status = event_add(db, now_ms, "token.created", token->id, token->name, err);
     }
     if (status == OK) {
-        snprintf(text, TOKEN_TEXT_MAX, "pkb_%s_%s", token->id, secret_text);
+        (void)snprintf(text, TOKEN_TEXT_MAX, "pkb_%s_%s", token->id, secret_text);
     }
     sodium_memzero(secret, sizeof secret);
     sodium_memzero(secret_text, sizeof secret_text);

@@ -22,7 +22,7 @@ enum status workers_post(struct call *call, struct error *err)
         status = worker_put(service->writer, &hello, service->now.wall_ms, err);
     }
     if (status == OK) {
-        snprintf(welcome.worker, sizeof welcome.worker, "%s", hello.name);
+        (void)snprintf(welcome.worker, sizeof welcome.worker, "%s", hello.name);
         worker_welcome_write(&welcome, &call->http->answer);
         call_answer_json(call, 200);
         log_event(LOG_INFO, "worker.registered", "worker=%s version=%s", hello.name, hello.version);
