@@ -7,6 +7,7 @@ CUDA_HOME ?= /usr/local/cuda
 SAN ?=
 BUILD := build$(if $(SAN),-$(SAN))
 CC := gcc
+NVCC := $(CUDA_HOME)/bin/nvcc
 
 san_flags_address := -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
 san_flags_thread := -fsanitize=thread -fno-omit-frame-pointer
@@ -34,7 +35,10 @@ sim_main := sim/simd.c
 sim_cuda_src := $(wildcard sim/cuda_*.c)
 sim_cudart_src := $(wildcard sim/cudart_*.c)
 sim_nccl_src := $(wildcard sim/nccl_*.c)
-sim_src := $(filter-out $(sim_main) $(sim_cuda_src) $(sim_cudart_src) $(sim_nccl_src),$(wildcard sim/*.c))
+sim_cublas_src := $(wildcard sim/cublas_*.c)
+sim_cublaslt_src := $(wildcard sim/cublaslt_*.c)
+sim_src := $(filter-out $(sim_main) $(sim_cuda_src) $(sim_cudart_src) $(sim_nccl_src) \
+    $(sim_cublas_src) $(sim_cublaslt_src),$(wildcard sim/*.c))
 client_main := client/main.c
 client_src := $(filter-out $(client_main),$(wildcard client/*.c))
 test_src := $(wildcard tests/test_*.c)
@@ -52,7 +56,8 @@ programs := $(addprefix $(BUILD)/bin/,$(if $(wildcard client/main.c),pkb) \
     $(if $(wildcard worker/judge.c),pkb-judge) $(if $(wildcard worker/rank.c),pkb-rank) \
     $(if $(wildcard sim/simd.c),pkb-simd))
 sim_libs := $(if $(sim_cuda_src),$(BUILD)/lib/sim/libcuda.so.1) \
-    $(if $(sim_cudart_src),$(BUILD)/lib/sim/libcudart.so.13) $(BUILD)/lib/nccl/libnccl.so.2
+    $(if $(sim_cudart_src),$(BUILD)/lib/sim/libcudart.so.13) $(BUILD)/lib/nccl/libnccl.so.2 \
+    $(BUILD)/lib/sim/libcublas.so.13
 tests := $(patsubst tests/%.c,$(BUILD)/tests/%,$(test_src))
 
 .PHONY: all demo check lint format clean help deps tests
@@ -69,7 +74,7 @@ $(BUILD)/%.o: $(BUILD)/%.c
 
 $(call objs,$(sim_src) $(sim_main)): OBJ_CFLAGS = $(SIM_CFLAGS) $(CUDA_CFLAGS)
 $(call objs,$(sim_cuda_src) $(sim_cudart_src)): OBJ_CFLAGS = $(CUDA_CFLAGS) -fPIC -fvisibility=hidden
-$(call objs,$(sim_nccl_src)): OBJ_CFLAGS = $(CUDA_CFLAGS) -fPIC
+$(call objs,$(sim_nccl_src) $(sim_cublas_src) $(sim_cublaslt_src)): OBJ_CFLAGS = $(CUDA_CFLAGS) -fPIC
 $(call objs,$(worker_src) $(worker_main)): OBJ_CFLAGS = $(CUDA_CFLAGS)
 $(call objs,$(tasks_src)): OBJ_CFLAGS = -ffp-contract=off
 $(call objs,$(test_src)): OBJ_CFLAGS = $(CUDA_CFLAGS)
@@ -134,7 +139,7 @@ $(BUILD)/lib/sim/libcudart.so.13: $(call objs,$(sim_cudart_src)) sim/libcudart.m
 	    $(filter %.o,$^) $(BUILD)/lib/sim/libcuda.so.1 -lpthread -o $@
 
 # The replacement libnccl is ordinary CUDA: it runs on the simulator and where ranks share a GPU.
-$(BUILD)/sim/nccl_reduce.o: sim/nccl_reduce.cu sim/nccl_reduce.h
+$(BUILD)/sim/%.o: sim/%.cu sim/%.h
 	@mkdir -p $(@D)
 	$(NVCC) -std=c++17 -O3 -lineinfo --no-compress -Xcompiler -fPIC,-fvisibility=hidden \
 	    -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90] -c $< -o $@
@@ -142,6 +147,15 @@ $(BUILD)/lib/nccl/libnccl.so.2: $(call objs,$(sim_nccl_src)) $(BUILD)/sim/nccl_r
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=sim/libnccl.map \
 	    $(filter %.o,$^) $(cuda_libs) -lpthread -o $@
+# cuBLAS contains a runtime of its own, so the simulator replaces it.
+$(BUILD)/lib/sim/libcublasLt.so.13: $(call objs,$(sim_cublaslt_src)) $(BUILD)/sim/cublas_gemm.o sim/libcublaslt.map
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,libcublasLt.so.13 -Wl,--version-script=sim/libcublaslt.map \
+	    $(filter %.o,$^) $(cuda_libs) -o $@
+$(BUILD)/lib/sim/libcublas.so.13: $(call objs,$(sim_cublas_src)) sim/libcublas.map $(BUILD)/lib/sim/libcublasLt.so.13
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) -shared -Wl,-soname,libcublas.so.13 -Wl,--version-script=sim/libcublas.map \
+	    $(filter %.o,$^) $(BUILD)/lib/sim/libcublasLt.so.13 $(cuda_libs) -o $@
 
 # ---- tests ----
 
