@@ -230,9 +230,8 @@ static void set_headers(struct api_request *request, const struct api_call *call
         (void)snprintf(header, sizeof header, "Authorization: Bearer %s", request->api->token);
         add_header(request, header);
     }
-    if (call->body != NULL) {
-        add_header(request, "Content-Type: application/json");
-    }
+    /* Without a body there is none, though libcurl would name one for a POST. */
+    add_header(request, call->body == NULL ? "Content-Type:" : "Content-Type: application/json");
     add_header(request, "Expect:"); /* a large body would wait a second for "100 continue" */
     curl_easy_setopt(request->easy, CURLOPT_HTTPHEADER, request->headers);
 }
