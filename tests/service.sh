@@ -20,12 +20,19 @@ service_start()
         >"$dir/submitter.token" 2>"$dir/token.log" || service_fail token
     "$BUILD/bin/pkb-server" token --db "$dir/pkb.db" --role worker --name node1 \
         >"$dir/worker.token" 2>"$dir/token.log" || service_fail token
-    # A port of the system's choice: it comes as soon as the server listens.
-    mkfifo "$dir/port"
+    # On a port of the system's choice: the file comes when the server listens.
     "$BUILD/bin/pkb-server" run --db "$dir/pkb.db" --listen 127.0.0.1:0 --port-file "$dir/port" \
         2>"$dir/server.log" &
     server=$!
-    port=$(timeout 20 cat "$dir/port") || service_fail server
+    tries=0
+    until [ -e "$dir/port" ]; do
+        tries=$((tries + 1))
+        if [ $tries -gt 400 ] || ! kill -0 $server 2>/dev/null; then
+            service_fail server
+        fi
+        sleep 0.05
+    done
+    port=$(cat "$dir/port")
     url=http://127.0.0.1:$port
 }
 
