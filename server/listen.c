@@ -74,6 +74,7 @@ static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr
 enum status listen_open(const char *text, int *listener, int *port, struct error *err)
 {
     struct sockaddr_storage address = {0};
+    struct sockaddr_in bound = {0};
     socklen_t size_bytes = 0;
     int one = 1;
     int fd = -1;
@@ -93,8 +94,8 @@ enum status listen_open(const char *text, int *listener, int *port, struct error
         return status;
     }
     *listener = fd;
-    /* Both families have their port in the same place. */
-    *port = ntohs(((struct sockaddr_in *)&address)->sin_port);
+    memcpy(&bound, &address, sizeof bound);
+    *port = ntohs(bound.sin_port); /* both families have it in the same place */
     return OK;
 }
 
