@@ -123,7 +123,7 @@ void expect(struct expected *out, int64_t index, double ref, double bound)
     out->bound[index] = bound;
 }
 
-void expect_value(struct expected *out, int64_t index, double ref)
+void expect_close(struct expected *out, int64_t index, double ref)
 {
     expect(out, index, ref, INFINITY);
 }
@@ -135,7 +135,7 @@ void expect_integer(struct expected *out, int64_t index, int64_t value)
         scalar_set_integer(out->spec->dtype, out->bytes, index, value);
         return;
     }
-    expect_value(out, index, (double)value);
+    expect_close(out, index, (double)value);
 }
 
 void expect_copy(struct expected *out, int64_t index, const struct tensor *from, int64_t from_index,
@@ -153,7 +153,7 @@ void expect_copy(struct expected *out, int64_t index, const struct tensor *from,
                (size_t)count * size_bytes);
     }
     for (int64_t i = 0; !out->exact && i < count * scalars; i++) {
-        expect_value(out, index * scalars + i, tensor_get(from, from_index * scalars + i));
+        expect_close(out, index * scalars + i, tensor_get(from, from_index * scalars + i));
     }
 }
 

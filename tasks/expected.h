@@ -25,7 +25,7 @@ struct expected {
 /* Writes one scalar; exact outputs take `ref` rounded once and ignore the bound. */
 void expect(struct expected *out, int64_t index, double ref, double bound);
 /* The same with the table's bound only. */
-void expect_value(struct expected *out, int64_t index, double ref);
+void expect_close(struct expected *out, int64_t index, double ref);
 void expect_integer(struct expected *out, int64_t index, int64_t value);
 /* `count` elements from `from_index` of a tensor of the same dtype, bit for bit where exact. */
 void expect_copy(struct expected *out, int64_t index, const struct tensor *from, int64_t from_index,

@@ -75,7 +75,7 @@ static void knn_query(const struct run *run, struct tensor *const *in, int rank,
             best = similarity[j] > similarity[best] ? j : best;
         }
         const struct tensor *labels = &in[best / run->dim[KNN_ROWS]][KNN_LABELS];
-        expect_value(&out[0], query * topk + k, similarity[best]);
+        expect_close(&out[0], query * topk + k, similarity[best]);
         expect_integer(&out[1], query * topk + k,
                        tensor_get_integer(labels, best % run->dim[KNN_ROWS]));
         similarity[best] = -INFINITY;

@@ -138,9 +138,9 @@ static void clip_oracle(const struct run *run, struct tensor *const *in,
     for (int i = 0; i < 3 * run->world; i++) {
         const struct tensor *g = &in[i / 3][i % 3];
         for (int64_t k = 0; k < g->spec->elements; k++) {
-            expect_value(&out[i / 3][1 + i % 3], k, scale * tensor_get(g, k));
+            expect_close(&out[i / 3][1 + i % 3], k, scale * tensor_get(g, k));
         }
-        expect_value(&out[i / 3][0], 0, norm);
+        expect_close(&out[i / 3][0], 0, norm);
     }
 }
 
@@ -297,13 +297,13 @@ static void kalman_update(const struct run *run, int rank, const double *k, doub
     for (int i = 0; i < run->dim[KF_NB]; i++) {
         int64_t b = run->grid[KF_BS][rank][i];
         for (int64_t j = 0; j < b * b; j++) {
-            expect_value(&out[KF_P_NEW], at + j,
+            expect_close(&out[KF_P_NEW], at + j,
                          (p[at + j] - a * k[j / b] * k[j % b]) / run->real[KF_LAM]);
         }
         at += b * b;
         k += b;
     }
-    expect_value(&out[KF_LAM_NEW], 0,
+    expect_close(&out[KF_LAM_NEW], 0,
                  run->real[KF_NUE] * run->real[KF_LAM] + 1 - run->real[KF_NUE]);
 }
 
@@ -324,7 +324,7 @@ static void kalman_oracle(const struct run *run, struct tensor *const *in,
         for (int64_t i = 0; i < run->list[KF_NW][rank]; i++) {
             double w = tensor_get(&in[rank][KF_W], i) + err / t * k[rank][i];
             for (int reader = 0; reader < run->world; reader++) {
-                expect_value(&out[reader][KF_W_ALL], at + i, w);
+                expect_close(&out[reader][KF_W_ALL], at + i, w);
             }
         }
         at += run->list[KF_NW][rank];

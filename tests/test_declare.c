@@ -214,6 +214,27 @@ static void remove_folder(char *folder)
     assert_int_equal(run_program(argv), 0);
 }
 
+static void test_the_random_numbers_compile_for_a_gpu(void **state)
+{
+    char folder[] = "/tmp/declare_XXXXXX";
+    char include[512];
+    char top[256];
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_non_null(getcwd(top, sizeof(top)));
+    (void)snprintf(include, sizeof(include),
+                   "#include \"%s/tasks/fill.h\"\n"
+                   "__global__ void k(float *x, uint16_t *y, int64_t *z)\n{\n"
+                   "    *x = fill_normal(1, 2) + fill_uniform(3, 4);\n"
+                   "    *y = fill_to_bf16(*x) + fill_to_fp16(*x);\n"
+                   "    *z = fill_integer(5, 6, -7, 8);\n}\n",
+                   top);
+    write_file(folder, "a.cu", include);
+    compile_device(folder);
+    remove_folder(folder);
+}
+
 static void test_the_declared_headers_compile_with_nvcc(void **state)
 {
     char folder[] = "/tmp/declare_XXXXXX";
@@ -242,6 +263,26 @@ static void test_the_declared_headers_compile_as_c11_and_cpp17_in_every_dtype(vo
     remove_folder(folder);
 }
 
+static void test_a_point_of_some_worlds_only_is_refused_in_others(void **state)
+{
+    struct task task = medley;
+    struct run_choice choice = {1, 0, 1, DTYPE_BF16};
+    struct error err = {0};
+    struct run *run = NULL;
+
+    (void)state;
+    task.cases[1] = (struct task_case){.name = "check/pair", .worlds = SET_OF(2) | SET_OF(4)};
+    assert_false(task_case_allows_world(&task, 1, 1));
+    assert_true(task_case_allows_world(&task, 1, 2));
+    assert_int_equal(run_open(&run, &task, &choice, &err), ERR_INVALID);
+    assert_string_equal(err.field, "case");
+    choice.world = 2;
+    assert_int_equal(run_open(&run, &task, &choice, &err), OK);
+    assert_true(run_at(run, "check/pair") && !run_at(run, "check"));
+    assert_true(run_in_class(run, "check") && !run_in_class(run, "che"));
+    run_close(run);
+}
+
 static void test_a_header_says_shape_dtype_and_rule_of_each_tensor(void **state)
 {
     struct buffer text = {0};
@@ -265,7 +306,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_declared_oracles_refuse_what_is_wrong),
+        cmocka_unit_test(test_a_point_of_some_worlds_only_is_refused_in_others),
         cmocka_unit_test(test_a_header_says_shape_dtype_and_rule_of_each_tensor),
+        cmocka_unit_test(test_the_random_numbers_compile_for_a_gpu),
         cmocka_unit_test(test_the_declared_headers_compile_with_nvcc),
         cmocka_unit_test(test_the_declared_headers_compile_as_c11_and_cpp17_in_every_dtype),
     };

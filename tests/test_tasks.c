@@ -148,9 +148,45 @@ static void test_a_task_is_found_by_number_by_name_and_by_both(void **state)
     assert_string_equal(task_dtypes_text(task), "bf16, fp16, fp32");
 }
 
+static void expect_invalid(struct run_choice choice, const char *field)
+{
+    struct error err = {0};
+    struct run *run = NULL;
+
+    assert_int_equal(run_open(&run, task_find("allreduce"), &choice, &err), ERR_INVALID);
+    assert_string_equal(err.field, field);
+    assert_null(run);
+}
+
+static void test_a_run_that_a_task_does_not_have_is_refused_by_name(void **state)
+{
+    (void)state;
+    expect_invalid((struct run_choice){0, 0, 3, DTYPE_BF16}, "world");
+    expect_invalid((struct run_choice){0, 0, 0, DTYPE_BF16}, "world");
+    expect_invalid((struct run_choice){0, 0, 16, DTYPE_BF16}, "world");
+    expect_invalid((struct run_choice){0, 0, 4, DTYPE_FP64}, "dtype");
+    expect_invalid((struct run_choice){-1, 0, 4, DTYPE_BF16}, "case");
+    expect_invalid((struct run_choice){2, 0, 4, DTYPE_BF16}, "case");
+    expect_invalid((struct run_choice){0, 2, 4, DTYPE_BF16}, "variant");
+    expect_invalid((struct run_choice){1, 1, 4, DTYPE_BF16}, "variant");
+    expect_invalid((struct run_choice){1, -1, 4, DTYPE_BF16}, "variant");
+}
+
+static void test_each_task_has_a_statement_that_begins_with_its_name(void **state)
+{
+    (void)state;
+    for (int i = 0; i < task_count; i++) {
+        char title[128];
+        (void)snprintf(title, sizeof(title), "# %03d %s\n", tasks[i]->number, tasks[i]->name);
+        assert_int_equal(strncmp(task_statement(tasks[i]), title, strlen(title)), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_run_that_a_task_does_not_have_is_refused_by_name),
+        cmocka_unit_test(test_each_task_has_a_statement_that_begins_with_its_name),
         cmocka_unit_test(test_a_task_is_found_by_number_by_name_and_by_both),
         cmocka_unit_test(test_the_same_seed_and_call_give_the_same_inputs_and_others_give_others),
         cmocka_unit_test(test_easy_wrong_answers_are_refused_and_the_right_one_is_not),
