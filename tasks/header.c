@@ -37,9 +37,12 @@ static const char small_types[] = "#include <cuda_bf16.h>\n"
                                   "\n";
 
 static const char *const working_types[] = {
-    [DTYPE_BF16] = "#define PKB_DTYPE_BF16 1\ntypedef pkb_bf16 pkb_t;\n",
-    [DTYPE_FP16] = "#define PKB_DTYPE_FP16 1\ntypedef pkb_fp16 pkb_t;\n",
-    [DTYPE_FP32] = "#define PKB_DTYPE_FP32 1\ntypedef float pkb_t;\n",
+    [DTYPE_BF16] = "#define PKB_DTYPE_BF16 1\ntypedef pkb_bf16 pkb_t;\n"
+                   "#define PKB_NCCL_T ncclBfloat16\n#define PKB_CUDA_T CUDA_R_16BF\n",
+    [DTYPE_FP16] = "#define PKB_DTYPE_FP16 1\ntypedef pkb_fp16 pkb_t;\n"
+                   "#define PKB_NCCL_T ncclFloat16\n#define PKB_CUDA_T CUDA_R_16F\n",
+    [DTYPE_FP32] = "#define PKB_DTYPE_FP32 1\ntypedef float pkb_t;\n"
+                   "#define PKB_NCCL_T ncclFloat32\n#define PKB_CUDA_T CUDA_R_32F\n",
 };
 
 static const char preamble[] =
@@ -146,7 +149,9 @@ void task_header_write(const struct task *task, enum dtype dtype, struct buffer 
                   task_worlds_text(task));
     buffer_printf(text, "%s", small_types);
     buffer_printf(text,
-                  "/* The working dtype, T: one of PKB_DTYPE_BF16, _FP16, _FP32 is defined. */\n%s",
+                  "/* The working dtype, T: one of PKB_DTYPE_BF16, _FP16, _FP32 is defined. Its "
+                  "names in NCCL and\n"
+                  " * cuBLAS are PKB_NCCL_T and PKB_CUDA_T. */\n%s",
                   working_types[dtype]);
     write_params_struct(task, text);
     buffer_printf(text, "\n/* Device memory, read-only, row-major and dense; NULL where a rank has "
