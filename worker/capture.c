@@ -46,8 +46,6 @@ bool capture_read(struct capture *capture)
             return true;
         }
         if (size <= 0) {
-            close(capture->fd);
-            capture->fd = -1;
             return false;
         }
         size_t room = CAPTURE_KEPT_BYTES - capture->kept.size_bytes;

@@ -15,7 +15,7 @@
 enum { CAPTURE_KEPT_BYTES = 64 * 1024, CAPTURE_MAX_BYTES = 8 << 20 };
 
 struct capture {
-    int fd; /* to watch; -1: closed */
+    int fd; /* to watch */
     uint64_t seen_bytes;
     struct buffer kept;
 };
@@ -23,7 +23,7 @@ struct capture {
 /* Opens the pipe; *write_end is the program's, and the caller closes it. */
 enum status capture_init(struct capture *capture, int *write_end, struct error *err);
 void capture_release(struct capture *capture);
-/* Takes what is there. False: the pipe has ended, and is closed. */
+/* Takes what is there. False: the pipe has ended. */
 bool capture_read(struct capture *capture);
 bool capture_is_too_long(const struct capture *capture);
 

@@ -172,7 +172,8 @@ static void report_gone(struct result *result, const struct place *place, const 
     char phase[64];
 
     describe_phase(peer, peer->failed_phase, phase);
-    report_verdict(result, place, VERDICT_RUNTIME_ERROR, NULL, "rank %d ended in %s", rank, phase);
+    report_verdict(result, place, VERDICT_RUNTIME_ERROR, REPORT_ENDED, "rank %d ended in %s", rank,
+                   phase);
     if (!peer->has_crashed) {
         return;
     }

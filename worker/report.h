@@ -10,6 +10,9 @@
 #include "worker/peers.h"
 #include "worker/tensors.h"
 
+/* The reason of a report about a rank that is gone: how it ended is for the worker to say. */
+#define REPORT_ENDED "ended"
+
 /* Where in the job something was found. */
 struct place {
     const char *stage;     /* "start", "setup", "check", "teardown" */

@@ -1,0 +1,45 @@
+/*
+ * evaluation.h — one job from its source to its result: build, start, check, verdict.
+ *
+ * Runs on the loop. `done` is called exactly once, after every process of the job is gone; then
+ * evaluation_result has the result, until evaluation_close. evaluation_stop kills a job; its result
+ * is then of no use, and `done` is still called.
+ */
+#pragma once
+
+#include "common/job.h"
+#include "common/result.h"
+#include "tasks/task.h"
+
+struct evaluation;
+
+/* Of the node, the same for all jobs; lives longer than they do. */
+struct evaluation_settings {
+    const char *bin_dir, *sim_dir, *cuda_home;
+    const char *work_dir;
+    uint64_t schedule_seed, fuel;
+    int64_t build_ms, run_ms; /* at most */
+    int64_t stall_ms;         /* so long may nothing happen */
+};
+
+struct evaluation_job {
+    const struct task *task;
+    int world;
+    enum dtype dtype;
+    enum device_kind device;
+    uint64_t seed;
+    const char *source; /* borrowed until `done` */
+    size_t source_bytes;
+    void (*done)(void *context);
+    void *context;
+};
+
+/* ERR_UNAVAILABLE: this worker has no device of that kind. ERR_IO: the build could not start. */
+enum status evaluation_start(struct evaluation **evaluation,
+                             const struct evaluation_settings *settings,
+                             const struct evaluation_job *job, struct error *err);
+enum job_stage evaluation_stage(const struct evaluation *evaluation);
+void evaluation_stop(struct evaluation *evaluation);
+const struct result *evaluation_result(const struct evaluation *evaluation);
+/* Only after `done`, or inside it. NULL: nothing. */
+void evaluation_close(struct evaluation *evaluation);

@@ -1,0 +1,323 @@
+/* pkb-worker — options; then the daemon, or one evaluation. */
+#include "common/error.h"
+#include "common/job.h"
+#include "common/mem.h"
+#include "worker/agent.h"
+#include "worker/once.h"
+#include "worker/workplace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum { TOKEN_MAX = 256, EXIT_USAGE = 2 };
+
+static const char usage[] =
+    "usage: pkb-worker --server URL --token-file FILE --name NODE --device sim [--slots N]\n"
+    "       pkb-worker --once FILE.cu --task TASK --world W [--dtype DTYPE] [--seed N]\n"
+    "\n"
+    "The first form leases jobs from a server until SIGTERM, and then ends the jobs that it has.\n"
+    "The second evaluates one file and prints the result as JSON.\n"
+    "\n"
+    "  --work-dir DIR        directories of jobs go below it (TMPDIR or /tmp)\n"
+    "  --bin-dir DIR         our programs (where pkb-worker is); the simulator's libraries are in\n"
+    "                        its ../lib/sim\n"
+    "  --seed-schedule N     the order in which the simulator runs things (1)\n"
+    "  --stall-ms N          nothing may happen for so long (10000)\n"
+    "  --build-ms N          a build may take so long (60000)\n"
+    "  --run-ms N            a job may run so long (300000)\n"
+    "  --fuel N              thread-instructions in the simulator for one job (5000000000)\n";
+
+struct options {
+    struct agent_options agent;
+    struct once_options once;
+    const char *token_file, *task, *work_dir;
+    uint64_t world, slots, seed, schedule_seed, fuel, stall_ms, build_ms, run_ms;
+    bool has_seed;
+};
+
+static enum status read_number(uint64_t *to, const char *option, const char *text, uint64_t max,
+                               struct error *err)
+{
+    char *end = NULL;
+
+    errno = 0;
+    uint64_t value = strtoumax(text, &end, 10);
+    if (errno != 0 || end == text || *end != 0 || text[0] == '-' || value > max) {
+        return error_field(err, ERR_INVALID, option,
+                           "--%s takes a number up to %" PRIu64 ", not '%s'", option, max, text);
+    }
+    *to = value;
+    return OK;
+}
+
+static enum status read_word(int *to, const char *option, const char *text,
+                             int (*find)(const char *), struct error *err)
+{
+    *to = find(text);
+    return *to >= 0
+               ? OK
+               : error_field(err, ERR_INVALID, option, "--%s does not know '%s'", option, text);
+}
+
+static const struct option option_table[] = {
+    {"server", required_argument, NULL, 's'},
+    {"token-file", required_argument, NULL, 't'},
+    {"name", required_argument, NULL, 'n'},
+    {"device", required_argument, NULL, 'd'},
+    {"slots", required_argument, NULL, 'l'},
+    {"once", required_argument, NULL, 'o'},
+    {"task", required_argument, NULL, 'T'},
+    {"world", required_argument, NULL, 'w'},
+    {"dtype", required_argument, NULL, 'y'},
+    {"seed", required_argument, NULL, 'e'},
+    {"work-dir", required_argument, NULL, 'W'},
+    {"bin-dir", required_argument, NULL, 'b'},
+    {"stall-ms", required_argument, NULL, 'S'},
+    {"seed-schedule", required_argument, NULL, 'c'},
+    {"build-ms", required_argument, NULL, 'B'},
+    {"run-ms", required_argument, NULL, 'R'},
+    {"fuel", required_argument, NULL, 'f'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+static enum status read_text_option(struct options *options, int option, const char *text,
+                                    const char **bin_dir)
+{
+    switch (option) {
+    case 's':
+        options->agent.server = text;
+        break;
+    case 't':
+        options->token_file = text;
+        break;
+    case 'n':
+        options->agent.name = text;
+        break;
+    case 'o':
+        options->once.file = text;
+        break;
+    case 'T':
+        options->task = text;
+        break;
+    case 'W':
+        options->work_dir = text;
+        break;
+    case 'b':
+        *bin_dir = text;
+        break;
+    case 'h':
+        (void)fputs(usage, stdout);
+        exit(0);
+    default:
+        return ERR_INVALID;
+    }
+    return OK;
+}
+
+static enum status read_option(struct options *options, int option, const char *text,
+                               struct error *err)
+{
+    int word = 0;
+    enum status status = OK;
+
+    switch (option) {
+    case 'd':
+        status = read_word(&word, "device", text, device_kind_find, err);
+        options->agent.device = options->once.job.device = (enum device_kind)word;
+        return status;
+    case 'y':
+        status = read_word(&word, "dtype", text, dtype_find, err);
+        options->once.job.dtype = (enum dtype)word;
+        return status;
+    case 'l':
+        return read_number(&options->slots, "slots", text, SLOTS_MAX, err);
+    case 'w':
+        return read_number(&options->world, "world", text, WORLD_MAX, err);
+    case 'e':
+        options->has_seed = true;
+        return read_number(&options->seed, "seed", text, UINT64_MAX, err);
+    case 'c':
+        return read_number(&options->schedule_seed, "seed-schedule", text, UINT64_MAX, err);
+    case 'f':
+        return read_number(&options->fuel, "fuel", text, UINT64_MAX, err);
+    case 'S':
+        return read_number(&options->stall_ms, "stall-ms", text, INT32_MAX, err);
+    case 'B':
+        return read_number(&options->build_ms, "build-ms", text, INT32_MAX, err);
+    case 'R':
+        return read_number(&options->run_ms, "run-ms", text, INT32_MAX, err);
+    default:
+        return error_set(err, ERR_INVALID, "unknown option; try --help");
+    }
+}
+
+/* Where this program is, so that the others are found beside it. */
+static enum status find_own_directory(char directory[static PATH_MAX], struct error *err)
+{
+    ssize_t length = readlink("/proc/self/exe", directory, PATH_MAX - 1);
+
+    if (length <= 0) {
+        return error_set(err, ERR_IO, "cannot find where pkb-worker is: %m");
+    }
+    directory[length] = 0;
+    *strrchr(directory, '/') = 0;
+    return OK;
+}
+
+static enum status read_token(const char *file, char token[static TOKEN_MAX], struct error *err)
+{
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0) {
+        return error_set(err, ERR_NOT_FOUND, "cannot open '%s': %m", file);
+    }
+    ssize_t size = read(fd, token, TOKEN_MAX - 1);
+    close(fd);
+    if (size <= 0) {
+        return error_set(err, ERR_INVALID, "'%s' holds no token", file);
+    }
+    token[size] = 0;
+    token[strcspn(token, "\r\n")] = 0;
+    return OK;
+}
+
+static enum status run_agent(struct options *options, struct error *err)
+{
+    struct workplace workplace = {.lock = -1};
+    char token[TOKEN_MAX] = "";
+
+    if (options->agent.server == NULL || options->token_file == NULL ||
+        options->agent.name == NULL || options->slots == 0) {
+        return error_set(err, ERR_INVALID,
+                         "--server, --token-file and --name are needed; try --help");
+    }
+    if (strchr(options->agent.name, '/') != NULL || strlen(options->agent.name) >= NAME_MAX_BYTES) {
+        return error_field(err, ERR_INVALID, "name", "a name has no '/' and at most %d bytes",
+                           NAME_MAX_BYTES - 1);
+    }
+    enum status status = read_token(options->token_file, token, err);
+    if (status == OK) {
+        status = workplace_init(&workplace, options->work_dir, options->agent.name, err);
+    }
+    if (status == OK) {
+        struct evaluation_settings settings = *options->agent.settings;
+        settings.work_dir = workplace.path;
+        options->agent.settings = &settings;
+        options->agent.token = token;
+        options->agent.slots = (int)options->slots;
+        status = agent_run(&options->agent, err);
+    }
+    workplace_release(&workplace);
+    return status;
+}
+
+static enum status run_once(struct options *options, struct evaluation_settings *settings,
+                            struct error *err)
+{
+    struct workplace workplace = {.lock = -1};
+    struct evaluation_job *job = &options->once.job;
+
+    job->task = options->task == NULL ? NULL : task_find(options->task);
+    if (job->task == NULL) {
+        return error_field(err, ERR_INVALID, "task", "--task has to name a task");
+    }
+    if (!task_allows_world(job->task, (int)options->world)) {
+        return error_field(err, ERR_INVALID, "world", "--world has to be one of %s",
+                           task_worlds_text(job->task));
+    }
+    if (!task_allows_dtype(job->task, job->dtype)) {
+        return error_field(err, ERR_INVALID, "dtype", "--dtype has to be one of %s",
+                           task_dtypes_text(job->task));
+    }
+    job->world = (int)options->world;
+    job->seed = options->seed;
+    if (!options->has_seed && getrandom(&job->seed, sizeof job->seed, 0) != sizeof job->seed) {
+        return error_set(err, ERR_IO, "cannot draw a seed: %m");
+    }
+    enum status status = workplace_init(&workplace, options->work_dir, NULL, err);
+    if (status == OK) {
+        settings->work_dir = workplace.path;
+        status = once_run(settings, &options->once, err);
+    }
+    workplace_release(&workplace);
+    return status;
+}
+
+static enum status run(int argc, char **argv, struct error *err)
+{
+    struct options options = {.agent = {.device = DEVICE_SIM},
+                              .once = {.job = {.dtype = DTYPE_BF16, .device = DEVICE_SIM}},
+                              .slots = 1,
+                              .schedule_seed = 1,
+                              .fuel = UINT64_C(5000000000),
+                              .stall_ms = 10000,
+                              .build_ms = 60000,
+                              .run_ms = 300000};
+    char own_directory[PATH_MAX];
+    const char *bin_dir = own_directory;
+    const char *cuda_home = getenv("CUDA_HOME");
+    int option = 0;
+
+    enum status status = find_own_directory(own_directory, err);
+    while (status == OK && (option = getopt_long(argc, argv, "", option_table, NULL)) != -1) {
+        if (read_text_option(&options, option, optarg, &bin_dir) != OK) {
+            status = read_option(&options, option, optarg, err);
+        }
+    }
+    if (status == OK && optind < argc) {
+        status = error_set(err, ERR_INVALID, "'%s' is not expected; try --help", argv[optind]);
+    }
+    if (status == OK && options.agent.device != DEVICE_SIM) {
+        status = error_field(err, ERR_UNAVAILABLE, "device",
+                             "this worker evaluates on the simulator only: --device sim");
+    }
+    if (status != OK) {
+        return status;
+    }
+    if (options.work_dir == NULL) {
+        options.work_dir = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
+    }
+    char work_dir[PATH_MAX]; /* absolute: the compiler runs in another directory */
+    if (realpath(options.work_dir, work_dir) == NULL) {
+        return error_set(err, ERR_NOT_FOUND, "cannot use '%s': %m", options.work_dir);
+    }
+    options.work_dir = work_dir;
+    char *sim_dir = xasprintf("%s/../lib/sim", bin_dir);
+    struct evaluation_settings settings = {
+        .bin_dir = bin_dir,
+        .sim_dir = sim_dir,
+        .cuda_home = cuda_home == NULL || *cuda_home == 0 ? "/usr/local/cuda" : cuda_home,
+        .schedule_seed = options.schedule_seed,
+        .fuel = options.fuel,
+        .build_ms = (int64_t)options.build_ms,
+        .run_ms = (int64_t)options.run_ms,
+        .stall_ms = (int64_t)options.stall_ms};
+    options.agent.settings = &settings;
+    status =
+        options.once.file != NULL ? run_once(&options, &settings, err) : run_agent(&options, err);
+    free(sim_dir);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct error err = {0};
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    enum status status = run(argc, argv, &err);
+    if (status == OK) {
+        return 0;
+    }
+    (void)fprintf(stderr, "pkb-worker: %s\n", err.message);
+    return status == ERR_INVALID ? EXIT_USAGE : 1;
+}

@@ -1,0 +1,109 @@
+#include "worker/once.h"
+
+#include "common/mem.h"
+#include "worker/loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct once {
+    struct evaluation *evaluation;
+    bool is_done, is_stopped;
+};
+
+static void on_done(void *context)
+{
+    struct once *once = context;
+
+    once->is_done = true;
+    loop_stop();
+}
+
+static void on_signal(void *context)
+{
+    struct once *once = context;
+
+    once->is_stopped = true;
+    if (!once->is_done) {
+        evaluation_stop(once->evaluation);
+    }
+}
+
+static enum status read_source(const char *file, struct buffer *source, struct error *err)
+{
+    enum status status = OK;
+    ssize_t size = 1;
+
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return error_set(err, ERR_NOT_FOUND, "cannot open '%s': %m", file);
+    }
+    while (status == OK && size > 0) {
+        size = read(fd, buffer_reserve(source, SOURCE_MAX_BYTES), SOURCE_MAX_BYTES);
+        if (size < 0) {
+            status = error_set(err, ERR_IO, "cannot read '%s': %m", file);
+        } else {
+            source->size_bytes += (size_t)size;
+        }
+        if (source->size_bytes > SOURCE_MAX_BYTES) {
+            status =
+                error_set(err, ERR_TOO_LARGE, "'%s' has over %d bytes", file, SOURCE_MAX_BYTES);
+        }
+    }
+    close(fd);
+    if (status == OK && source->size_bytes == 0) {
+        status = error_set(err, ERR_INVALID, "'%s' is empty", file);
+    }
+    return status;
+}
+
+static enum status print_result(const struct result *result, struct error *err)
+{
+    struct buffer json = {0};
+    enum status status = OK;
+
+    result_write(result, &json);
+    if (puts(json.data) < 0 || fflush(stdout) != 0) {
+        status = error_set(err, ERR_IO, "cannot write the result: %m");
+    }
+    buffer_release(&json);
+    return status;
+}
+
+enum status once_run(const struct evaluation_settings *settings, const struct once_options *options,
+                     struct error *err)
+{
+    struct evaluation_job job = options->job;
+    struct once once = {0};
+    struct buffer source = {0};
+
+    enum status status = read_source(options->file, &source, err);
+    if (status != OK) {
+        goto out;
+    }
+    job.source = source.data;
+    job.source_bytes = source.size_bytes;
+    job.done = on_done;
+    job.context = &once;
+    status = evaluation_start(&once.evaluation, settings, &job, err);
+    if (status != OK) {
+        goto out;
+    }
+    struct loop_signal *terminated = loop_signal_open(SIGTERM, on_signal, &once);
+    struct loop_signal *interrupted = loop_signal_open(SIGINT, on_signal, &once);
+    while (!once.is_done) {
+        loop_run();
+    }
+    status = once.is_stopped ? error_set(err, ERR_TIMEOUT, "stopped by a signal")
+                             : print_result(evaluation_result(once.evaluation), err);
+    loop_signal_close(terminated);
+    loop_signal_close(interrupted);
+out:
+    evaluation_close(once.evaluation);
+    buffer_release(&source);
+    return status;
+}

@@ -1,0 +1,465 @@
+#include "worker/running.h"
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "worker/loop.h"
+#include "worker/process.h"
+#include "worker/report.h"
+#include "worker/verdict.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    TICK_MS = 100,
+    SAMPLE_MS = 1000, /* over which CPU time is measured when nothing seems to happen */
+    BUSY_PERCENT = 5,
+    END_MS = 3000, /* for the judge to explain a crash, and for the simulator's last report */
+    REPORT_MAX_BYTES = 8 << 20,
+};
+
+struct sample {
+    int64_t at_ms; /* 0: none */
+    int64_t cpu_ms[BOX_PROGRAMS_MAX];
+};
+
+struct running {
+    struct launch launch;
+    struct running_limits limits;
+    void (*done)(void *context);
+    void *context;
+    struct loop_watch *box_watch, *judge_watch, *report_watch, *own_watch;
+    struct loop_watch *output_watch[WORLD_MAX];
+    struct loop_timer *tick;
+    struct evidence evidence;
+    struct result judge, device, device_end; /* the evidence points to those that came */
+    struct buffer lines;                     /* of the simulator's report */
+    pid_t pids[BOX_PROGRAMS_MAX];            /* 0: not running */
+    int64_t started_ms, progress_ms, end_by_ms;
+    struct sample sample;
+    bool is_stopping;
+    struct message *message;
+};
+
+static int device_program(const struct running *running)
+{
+    return LAUNCH_RANK_0 + running->launch.world;
+}
+
+/* All but the simulator, whose last report comes when nobody uses it any more. */
+static void begin_stop(struct running *running)
+{
+    if (running->is_stopping) {
+        return;
+    }
+    running->is_stopping = true;
+    running->end_by_ms = clock_monotonic_ms() + END_MS;
+    for (int program = 0; program < device_program(running); program++) {
+        box_kill_program(running->launch.box, program);
+    }
+    if (running->evidence.device_ending.has_ended) {
+        box_kill(running->launch.box);
+    }
+}
+
+static bool awaits_an_end(const struct running *running)
+{
+    const struct result *judge = running->evidence.judge;
+
+    return judge != NULL && judge->reason != NULL && strcmp(judge->reason, REPORT_ENDED) == 0 &&
+           judge->rank >= 0 && judge->rank < running->launch.world &&
+           !running->evidence.rank[judge->rank].has_ended;
+}
+
+static void take_judge_report(struct running *running)
+{
+    struct error err = {0};
+
+    if (running->evidence.judge != NULL) {
+        return;
+    }
+    if (result_read(&running->judge, (const char *)running->message->body,
+                    running->message->size_bytes, &err) != OK) {
+        log_event(LOG_ERROR, "judge.malformed", "%s", err.message);
+        begin_stop(running);
+        return;
+    }
+    running->evidence.judge = &running->judge;
+    running->end_by_ms = clock_monotonic_ms() + END_MS;
+    if (!awaits_an_end(running)) {
+        begin_stop(running);
+    }
+}
+
+static void drain_judge(struct running *running)
+{
+    struct error err = {0};
+    enum status status = OK;
+
+    while (running->judge_watch != NULL) {
+        status = channel_receive(running->launch.judge, running->message, &err);
+        if (status == ERR_NOT_FOUND) {
+            return;
+        }
+        if (status != OK) {
+            loop_watch_close(running->judge_watch);
+            running->judge_watch = NULL;
+            return;
+        }
+        message_close_fds(running->message);
+        if (running->message->kind == MESSAGE_REPORT) {
+            take_judge_report(running);
+        } else if (running->message->kind == MESSAGE_STATUS &&
+                   channel_body(running->message, &running->evidence.status,
+                                sizeof running->evidence.status, &err) == OK) {
+            running->progress_ms = clock_monotonic_ms();
+            running->sample.at_ms = 0;
+        }
+    }
+}
+
+static void take_device_line(struct running *running, const char *line, size_t size_bytes)
+{
+    struct evidence *evidence = &running->evidence;
+    struct result result = {0};
+    struct error err = {0};
+
+    if (result_read(&result, line, size_bytes, &err) != OK) {
+        log_event(LOG_ERROR, "simulator.malformed", "%s: %s", err.field, err.message);
+    } else if (result.verdict == VERDICT_ACCEPTED && evidence->device_end == NULL) {
+        running->device_end = result;
+        evidence->device_end = &running->device_end;
+    } else if (result.verdict != VERDICT_ACCEPTED && evidence->device == NULL &&
+               !running->is_stopping) {
+        running->device = result;
+        evidence->device = &running->device;
+        if (!evidence->crashed_first) {
+            begin_stop(running);
+        }
+    } else {
+        result_release(&result);
+    }
+}
+
+static void drain_report(struct running *running)
+{
+    char chunk[16384];
+    ssize_t size = 0;
+
+    while (running->report_watch != NULL &&
+           (size = read(running->launch.report, chunk, sizeof chunk)) > 0 &&
+           running->lines.size_bytes + (size_t)size <= REPORT_MAX_BYTES) {
+        buffer_append(&running->lines, chunk, (size_t)size);
+    }
+    if (running->report_watch != NULL && size >= 0) { /* the end, or too much */
+        loop_watch_close(running->report_watch);
+        running->report_watch = NULL;
+    }
+    size_t used = 0;
+    const char *end = NULL;
+    while (used < running->lines.size_bytes &&
+           (end = memchr(running->lines.data + used, '\n', running->lines.size_bytes - used)) !=
+               NULL) {
+        size_t length = (size_t)(end - (running->lines.data + used));
+        take_device_line(running, running->lines.data + used, length);
+        used += length + 1;
+    }
+    buffer_consume(&running->lines, used);
+}
+
+/* A program has ended; what it said before that has been taken in. */
+static void take_end(struct running *running, const struct box_event *event)
+{
+    struct evidence *evidence = &running->evidence;
+    struct ending ending = {.has_ended = true, .wait_status = event->wait_status};
+
+    running->pids[event->program] = 0;
+    if (event->program == device_program(running)) {
+        evidence->device_ending = ending;
+        if (running->is_stopping) {
+            box_kill(running->launch.box);
+        }
+        begin_stop(running);
+    } else if (running->is_stopping) {
+        return;
+    } else if (event->program == LAUNCH_JUDGE) {
+        evidence->judge_ending = ending;
+        if (evidence->judge == NULL) {
+            begin_stop(running);
+        }
+    } else {
+        evidence->rank[event->program - LAUNCH_RANK_0] = ending;
+        evidence->crashed_first |= evidence->device == NULL;
+        if (evidence->judge != NULL && !awaits_an_end(running)) {
+            begin_stop(running);
+        } else if (running->end_by_ms == 0) {
+            running->end_by_ms = clock_monotonic_ms() + END_MS;
+        }
+    }
+}
+
+/* Everybody is gone: takes in the rest, and tells the owner. */
+static void finish(struct running *running)
+{
+    drain_report(running);
+    drain_judge(running);
+    for (int rank = 0; rank < running->launch.world; rank++) {
+        (void)capture_read(&running->launch.outputs[rank]);
+    }
+    (void)capture_read(&running->launch.own);
+    loop_watch_close(running->box_watch);
+    running->box_watch = NULL;
+    loop_timer_close(running->tick);
+    running->tick = NULL;
+    running->done(running->context);
+}
+
+static void on_box(void *context, unsigned events)
+{
+    struct running *running = context;
+    struct box_event event = {0};
+    struct error err = {0};
+    enum status status = OK;
+
+    (void)events;
+    /* A cause was told before the process that it ended: so take what was told first. */
+    drain_report(running);
+    drain_judge(running);
+    while ((status = box_next(running->launch.box, &event, &err)) == OK) {
+        if (event.kind == BOX_STARTED) {
+            running->pids[event.program] = event.pid;
+        } else {
+            take_end(running, &event);
+        }
+    }
+    if (status == ERR_UNAVAILABLE) {
+        finish(running);
+    }
+}
+
+static void on_judge(void *context, unsigned events)
+{
+    (void)events;
+    drain_judge(context);
+}
+
+static void on_report(void *context, unsigned events)
+{
+    (void)events;
+    drain_report(context);
+}
+
+static void on_own_output(void *context, unsigned events)
+{
+    struct running *running = context;
+
+    (void)events;
+    if (!capture_read(&running->launch.own)) {
+        loop_watch_close(running->own_watch);
+        running->own_watch = NULL;
+    }
+}
+
+static void on_output(void *context, unsigned events)
+{
+    struct running *running = context;
+
+    (void)events;
+    for (int rank = 0; rank < running->launch.world; rank++) {
+        struct capture *capture = &running->launch.outputs[rank];
+        if (running->output_watch[rank] == NULL) {
+            continue;
+        }
+        if (!capture_read(capture)) {
+            loop_watch_close(running->output_watch[rank]);
+            running->output_watch[rank] = NULL;
+        }
+        if (capture_is_too_long(capture) && !running->is_stopping) {
+            running->evidence.stop = STOP_LOG;
+            running->evidence.stop_rank = rank;
+            begin_stop(running);
+        }
+    }
+}
+
+/* ---- deadlines ---- */
+
+static void take_sample(const struct running *running, struct sample *sample)
+{
+    sample->at_ms = clock_monotonic_ms();
+    for (int program = 0; program <= device_program(running); program++) {
+        sample->cpu_ms[program] =
+            running->pids[program] == 0 ? 0 : process_cpu_ms(running->pids[program]);
+    }
+}
+
+static bool is_in_code(const struct evidence *evidence, int rank)
+{
+    switch (evidence->status.phase[rank]) {
+    case RANK_LOADING:
+    case RANK_SETUP:
+    case RANK_IN_RUN:
+    case RANK_TEARDOWN:
+        return evidence->status.in_barrier[rank] == 0;
+    default:
+        return false;
+    }
+}
+
+/* Nothing was told for too long. Who uses the CPU? */
+static void judge_stall(struct running *running, const struct sample *now)
+{
+    const struct sample *before = &running->sample;
+    int64_t threshold_ms = (now->at_ms - before->at_ms) * BUSY_PERCENT / 100;
+    int64_t most_ms = threshold_ms;
+    int device = device_program(running);
+    int busy = -1;
+
+    for (int rank = 0; rank < running->launch.world; rank++) {
+        int program = LAUNCH_RANK_0 + rank;
+        int64_t used_ms = now->cpu_ms[program] - before->cpu_ms[program];
+        if (is_in_code(&running->evidence, rank) && used_ms > most_ms) {
+            most_ms = used_ms;
+            busy = rank;
+        }
+    }
+    if (busy >= 0) {
+        running->evidence.stop = STOP_HOST_BUSY;
+        running->evidence.stop_rank = busy;
+        begin_stop(running);
+    } else if (now->cpu_ms[device] - before->cpu_ms[device] > threshold_ms ||
+               now->cpu_ms[LAUNCH_JUDGE] - before->cpu_ms[LAUNCH_JUDGE] > threshold_ms) {
+        running->sample = *now; /* the device or the judge is at work */
+    } else {
+        running->evidence.stop = STOP_WAITING;
+        begin_stop(running);
+    }
+}
+
+static void on_tick(void *context)
+{
+    struct running *running = context;
+    int64_t now_ms = clock_monotonic_ms();
+    struct sample sample = {0};
+
+    if (running->end_by_ms != 0 && now_ms >= running->end_by_ms) {
+        if (running->is_stopping) {
+            box_kill(running->launch.box);
+        }
+        begin_stop(running);
+    } else if (running->is_stopping) {
+        return;
+    } else if (now_ms - running->started_ms >= running->limits.run_ms) {
+        running->evidence.stop = STOP_WALL;
+        begin_stop(running);
+    } else if (now_ms - running->progress_ms >= running->limits.stall_ms - SAMPLE_MS) {
+        if (running->sample.at_ms == 0) {
+            take_sample(running, &running->sample);
+        } else if (now_ms - running->sample.at_ms >= SAMPLE_MS) {
+            take_sample(running, &sample);
+            judge_stall(running, &sample);
+        }
+    }
+}
+
+/* ---- life ---- */
+
+enum status running_start(struct running **running, const struct launch_options *options,
+                          const struct running_limits *limits, void (*done)(void *context),
+                          void *context, struct error *err)
+{
+    struct running *made = xcalloc(1, sizeof *made);
+
+    enum status status = launch_start(&made->launch, options, err);
+    if (status != OK) {
+        free(made);
+        return status;
+    }
+    made->limits = *limits;
+    made->done = done;
+    made->context = context;
+    made->evidence.world = made->launch.world;
+    made->message = xcalloc(1, sizeof *made->message);
+    made->started_ms = made->progress_ms = clock_monotonic_ms();
+    made->box_watch = loop_watch_open(box_fd(made->launch.box), LOOP_READ, on_box, made);
+    made->judge_watch = loop_watch_open(made->launch.judge, LOOP_READ, on_judge, made);
+    made->report_watch = loop_watch_open(made->launch.report, LOOP_READ, on_report, made);
+    made->own_watch = loop_watch_open(made->launch.own.fd, LOOP_READ, on_own_output, made);
+    for (int rank = 0; rank < made->launch.world; rank++) {
+        made->output_watch[rank] =
+            loop_watch_open(made->launch.outputs[rank].fd, LOOP_READ, on_output, made);
+    }
+    made->tick = loop_timer_open(TICK_MS, TICK_MS, on_tick, made);
+    *running = made;
+    return OK;
+}
+
+bool running_is_checking(const struct running *running)
+{
+    return running->evidence.status.stage[0] != 0 &&
+           strcmp(running->evidence.status.stage, "start") != 0;
+}
+
+void running_stop(struct running *running)
+{
+    running->is_stopping = true;
+    box_kill(running->launch.box);
+}
+
+static void write_log(const struct running *running, struct result *result)
+{
+    size_t share = RESULT_LOG_MAX_BYTES / (size_t)running->launch.world;
+    struct buffer text = {0};
+
+    for (int rank = 0; rank < running->launch.world; rank++) {
+        if (running->launch.outputs[rank].seen_bytes > 0) {
+            size_t before = text.size_bytes;
+            buffer_printf(&text, "[rank %d]\n", rank);
+            capture_write(&running->launch.outputs[rank], &text,
+                          share - (text.size_bytes - before) - 1);
+            if (text.data[text.size_bytes - 1] != '\n') {
+                buffer_printf(&text, "\n");
+            }
+        }
+    }
+    result->run_log = text.data;
+}
+
+void running_finish(const struct running *running, struct result *result)
+{
+    struct buffer own = {0};
+
+    verdict_decide(&running->evidence, result);
+    write_log(running, result);
+    if (running->launch.own.seen_bytes > 0) {
+        capture_write(&running->launch.own, &own, 1024);
+        log_event(LOG_WARN, "job.output", "text=%s", own.data);
+        buffer_release(&own);
+    }
+}
+
+void running_close(struct running *running)
+{
+    if (running == NULL) {
+        return;
+    }
+    loop_timer_close(running->tick);
+    loop_watch_close(running->box_watch);
+    loop_watch_close(running->judge_watch);
+    loop_watch_close(running->report_watch);
+    loop_watch_close(running->own_watch);
+    for (int rank = 0; rank < WORLD_MAX; rank++) {
+        loop_watch_close(running->output_watch[rank]);
+    }
+    launch_release(&running->launch);
+    result_release(&running->judge);
+    result_release(&running->device);
+    result_release(&running->device_end);
+    buffer_release(&running->lines);
+    free(running->message);
+    free(running);
+}

@@ -1,0 +1,258 @@
+#include "worker/verdict.h"
+
+#include "common/mem.h"
+#include "worker/box.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static char *copy_text(const char *text)
+{
+    return text == NULL ? NULL : xstrdup(text);
+}
+
+/* "pkb_run (call 2)": what a rank does, as far as is known. */
+static char *doing(const struct evidence *evidence, int rank)
+{
+    static const char *const texts[RANK_PHASES] = {
+        [RANK_STARTING] = "pkb-rank's start",
+        [RANK_LOADING] = "dlopen",
+        [RANK_SETUP] = "pkb_setup",
+        [RANK_IDLE] = "between calls",
+        [RANK_IN_RUN] = "pkb_run",
+        [RANK_WAITING] = "ctx->stream",
+        [RANK_TEARDOWN] = "pkb_teardown",
+        [RANK_GONE] = "ended",
+    };
+    int phase = evidence->status.phase[rank];
+
+    if (evidence->status.in_barrier[rank] != 0) {
+        return xstrdup("pkb_host_barrier");
+    }
+    return xstrdup(phase >= 0 && phase < RANK_PHASES ? texts[phase] : "unknown");
+}
+
+static void set(struct result *result, enum verdict verdict, const char *reason, char *message)
+{
+    result->verdict = verdict;
+    result->reason = copy_text(reason);
+    result->message = message;
+}
+
+/* Where the job stood, when the judge has not said it itself. */
+static void set_place(struct result *result, const struct evidence *evidence)
+{
+    const struct status_body *status = &evidence->status;
+
+    result->stage = xstrdup(status->stage[0] == 0 ? "start" : status->stage);
+    if (status->case_name[0] != 0) {
+        result->case_name = xstrdup(status->case_name);
+        result->variant = xstrdup(status->variant);
+    }
+}
+
+static void copy_mismatch(struct result *to, const struct mismatch *from)
+{
+    to->mismatch = xcalloc(1, sizeof *to->mismatch);
+    *to->mismatch = (struct mismatch){.output = copy_text(from->output),
+                                      .rank = from->rank,
+                                      .index = copy_text(from->index),
+                                      .expected = copy_text(from->expected),
+                                      .got = copy_text(from->got),
+                                      .bound = copy_text(from->bound),
+                                      .bad = from->bad,
+                                      .total = from->total};
+}
+
+static void copy_rows(struct result *to, const struct result *from)
+{
+    for (size_t i = 0; i < from->wait_count; i++) {
+        struct wait wait = from->waits[i];
+        wait.where = copy_text(wait.where);
+        wait.kernel = copy_text(wait.kernel);
+        wait.source = copy_text(wait.source);
+        wait.address = copy_text(wait.address);
+        wait.value = copy_text(wait.value);
+        wait.wanted = copy_text(wait.wanted);
+        wait.last_writer = copy_text(wait.last_writer);
+        result_add_wait(to, wait);
+    }
+    for (size_t i = 0; i < from->fault_count; i++) {
+        struct fault fault = from->faults[i];
+        fault.kind = copy_text(fault.kind);
+        fault.kernel = copy_text(fault.kernel);
+        fault.source = copy_text(fault.source);
+        fault.address = copy_text(fault.address);
+        fault.message = copy_text(fault.message);
+        result_add_fault(to, fault);
+    }
+}
+
+static void copy_verdict(struct result *to, const struct result *from)
+{
+    set(to, from->verdict, from->reason, copy_text(from->message));
+    to->rank = from->rank;
+    to->stage = copy_text(from->stage);
+    to->case_name = copy_text(from->case_name);
+    to->variant = copy_text(from->variant);
+    copy_rows(to, from);
+    if (from->mismatch != NULL) {
+        copy_mismatch(to, from->mismatch);
+    }
+}
+
+static void decide_log(const struct evidence *evidence, struct result *result)
+{
+    set(result, VERDICT_LIMIT_EXCEEDED, "log",
+        xasprintf("the output of rank %d is longer than 8 MiB", evidence->stop_rank));
+    result->rank = evidence->stop_rank;
+    set_place(result, evidence);
+}
+
+static char *describe_end(int wait_status)
+{
+    if (WIFSIGNALED(wait_status)) {
+        const char *name = sigabbrev_np(WTERMSIG(wait_status));
+        return xasprintf("killed by SIG%s", name == NULL ? "?" : name);
+    }
+    return xasprintf("exit code %d", WEXITSTATUS(wait_status));
+}
+
+/* The rank that the judge names, or the first that ended. */
+static int crashed_rank(const struct evidence *evidence)
+{
+    const struct result *judge = evidence->judge;
+
+    if (judge != NULL && judge->rank >= 0 && judge->rank < evidence->world &&
+        evidence->rank[judge->rank].has_ended) {
+        return judge->rank;
+    }
+    for (int rank = 0; rank < evidence->world; rank++) {
+        if (evidence->rank[rank].has_ended) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+static void decide_crash(const struct evidence *evidence, int rank, struct result *result)
+{
+    const struct result *judge = evidence->judge;
+    int wait_status = evidence->rank[rank].wait_status;
+    char *end = describe_end(wait_status);
+    bool is_judged = judge != NULL && judge->rank == rank;
+
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == BOX_EXIT_NOT_STARTED) {
+        set(result, VERDICT_INTERNAL_ERROR, NULL, xasprintf("rank %d could not be started", rank));
+    } else if (is_judged) {
+        set(result, VERDICT_RUNTIME_ERROR, WIFSIGNALED(wait_status) ? "signal" : "exit",
+            xasprintf("%s: %s%s%s", judge->message, end, judge->fault_count > 0 ? "; " : "",
+                      judge->fault_count > 0 ? judge->faults[0].message : ""));
+        copy_rows(result, judge);
+        result->stage = copy_text(judge->stage);
+        result->case_name = copy_text(judge->case_name);
+        result->variant = copy_text(judge->variant);
+    } else {
+        set(result, VERDICT_RUNTIME_ERROR, WIFSIGNALED(wait_status) ? "signal" : "exit",
+            xasprintf("rank %d ended: %s", rank, end));
+    }
+    if (result->stage == NULL) {
+        set_place(result, evidence);
+    }
+    result->rank = rank;
+    free(end);
+}
+
+static void decide_device(const struct evidence *evidence, struct result *result)
+{
+    copy_verdict(result, evidence->device);
+    if (result->rank < 0 && evidence->device->fault_count > 0) {
+        result->rank = evidence->device->faults[0].rank;
+    }
+    if (result->stage == NULL) {
+        set_place(result, evidence);
+    }
+}
+
+static void decide_stop(const struct evidence *evidence, struct result *result)
+{
+    int busy = evidence->stop_rank;
+    char *what = NULL;
+
+    set_place(result, evidence);
+    switch (evidence->stop) {
+    case STOP_HOST_BUSY:
+        what = doing(evidence, busy);
+        set(result, VERDICT_TIMEOUT, "host_busy",
+            xasprintf("nothing moves, and host code of rank %d runs on in %s", busy, what));
+        result->rank = busy;
+        free(what);
+        break;
+    case STOP_WAITING:
+        set(result, VERDICT_DEADLOCK, NULL, xstrdup("every rank waits and none can go on"));
+        for (int rank = 0; rank < evidence->world; rank++) {
+            result_add_wait(result, (struct wait){.rank = rank,
+                                                  .where = doing(evidence, rank),
+                                                  .cta = -1,
+                                                  .warp = -1,
+                                                  .owner = -1});
+        }
+        break;
+    default:
+        set(result, VERDICT_TIMEOUT, "wall", xstrdup("the job took longer than it may"));
+        break;
+    }
+}
+
+/* Nobody reported anything: our own programs did not do what they have to. */
+static void decide_trouble(const struct evidence *evidence, struct result *result)
+{
+    bool is_judge = evidence->judge_ending.has_ended;
+    char *end = describe_end(is_judge ? evidence->judge_ending.wait_status
+                                      : evidence->device_ending.wait_status);
+
+    set(result, VERDICT_INTERNAL_ERROR, NULL,
+        xasprintf("%s ended without a report: %s", is_judge ? "pkb-judge" : "the simulator", end));
+    set_place(result, evidence);
+    free(end);
+}
+
+static void add_measurements(const struct evidence *evidence, struct result *result)
+{
+    const struct result *end = evidence->device_end;
+
+    for (size_t i = 0; end != NULL && i < end->finding_count; i++) {
+        struct finding finding = end->findings[i];
+        finding.kind = copy_text(finding.kind);
+        finding.source = copy_text(finding.source);
+        finding.message = copy_text(finding.message);
+        result_add_finding(result, finding);
+    }
+    for (size_t i = 0; end != NULL && i < end->traffic_count; i++) {
+        result_add_traffic(result, &end->traffic[i]);
+    }
+}
+
+void verdict_decide(const struct evidence *evidence, struct result *result)
+{
+    int crashed = crashed_rank(evidence);
+
+    if (evidence->stop == STOP_LOG) {
+        decide_log(evidence, result);
+    } else if (crashed >= 0 && evidence->crashed_first) {
+        decide_crash(evidence, crashed, result);
+    } else if (evidence->device != NULL) {
+        decide_device(evidence, result);
+    } else if (evidence->judge != NULL) {
+        copy_verdict(result, evidence->judge);
+    } else if (crashed >= 0) {
+        decide_crash(evidence, crashed, result);
+    } else if (evidence->stop != STOP_NONE) {
+        decide_stop(evidence, result);
+    } else {
+        decide_trouble(evidence, result);
+    }
+    add_measurements(evidence, result);
+}
