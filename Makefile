@@ -129,14 +129,19 @@ $(BUILD)/bin/pkb-simd: $(call objs,$(sim_main)) $(lib_sim) $(lib_common)
 
 # ---- the simulator's drop-in libraries ----
 
-$(BUILD)/lib/sim/libcuda.so.1: $(call objs,$(sim_cuda_src)) sim/libcuda.map
+# Every call of the real libraries that ours have not is there too, and refuses by name.
+$(BUILD)/sim/stubs_cuda.c: $(call objs,$(sim_cuda_src)) sim/stubs.sh
+	sh sim/stubs.sh $(CUDA_HOME)/lib64/stubs/libcuda.so pkb_cuda_refuse $(filter %.o,$^) >$@.new && mv $@.new $@
+$(BUILD)/sim/stubs_cudart.c: $(call objs,$(sim_cudart_src)) sim/stubs.sh
+	sh sim/stubs.sh $(CUDA_HOME)/lib64/libcudart.so.13 runtime_refuse $(filter %.o,$^) >$@.new && mv $@.new $@
+$(BUILD)/lib/sim/libcuda.so.1: $(call objs,$(sim_cuda_src)) $(BUILD)/sim/stubs_cuda.c sim/libcuda.map
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,libcuda.so.1 -Wl,--version-script=sim/libcuda.map \
-	    $(filter %.o,$^) -lpthread -o $@
-$(BUILD)/lib/sim/libcudart.so.13: $(call objs,$(sim_cudart_src)) sim/libcudart.map $(BUILD)/lib/sim/libcuda.so.1
+	$(CC) $(CFLAGS) $(LDFLAGS) -fPIC -shared -Wl,-soname,libcuda.so.1 \
+	    -Wl,--version-script=sim/libcuda.map $(filter %.o %.c,$^) -lpthread -ldl -o $@
+$(BUILD)/lib/sim/libcudart.so.13: $(call objs,$(sim_cudart_src)) $(BUILD)/sim/stubs_cudart.c sim/libcudart.map $(BUILD)/lib/sim/libcuda.so.1
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=sim/libcudart.map \
-	    $(filter %.o,$^) $(BUILD)/lib/sim/libcuda.so.1 -lpthread -o $@
+	$(CC) $(CFLAGS) $(LDFLAGS) -fPIC -shared -Wl,-soname,libcudart.so.13 \
+	    -Wl,--version-script=sim/libcudart.map $(filter %.o %.c,$^) $(BUILD)/lib/sim/libcuda.so.1 -lpthread -o $@
 
 # The replacement libnccl is ordinary CUDA: it runs on the simulator and where ranks share a GPU.
 $(BUILD)/sim/%.o: sim/%.cu sim/%.h

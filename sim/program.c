@@ -117,7 +117,7 @@ static enum status map_symbols(struct program *program, struct object *object,
         if (!symbol->size_bytes) {
             continue;
         }
-        int access = symbol->space == SYMBOL_CONST ? MAP_READ : MAP_READ | MAP_WRITE;
+        int access = MAP_READ | MAP_WRITE; /* the host writes constants, too */
         status = region_add(client,
                             (struct region){.address = base + offset,
                                             .size_bytes = symbol->size_bytes,

@@ -94,7 +94,7 @@ static const struct {
     [WIRE_HOST_ALLOC] = {request_memory, false},
     [WIRE_HOST_FREE] = {request_memory, false},
     [WIRE_MEMORY_INFO] = {request_memory, false},
-    [WIRE_POINTER] = {request_memory, false},
+    [WIRE_POINTER] = {request_memory, true},
     [WIRE_MEM_CREATE] = {request_memory, false},
     [WIRE_MEM_RELEASE] = {request_memory, false},
     [WIRE_MEM_EXPORT] = {request_memory, false},

@@ -6,6 +6,8 @@
 #include <cuda.h>
 #include <unistd.h>
 
+enum { PAGE_BYTES = 4096 };
+
 /* cuda.h: the limit of memory is that of the device. */
 static int result_of(enum status status)
 {
@@ -14,8 +16,6 @@ static int result_of(enum status status)
         return CUDA_SUCCESS;
     case ERR_LIMIT:
         return CUDA_ERROR_OUT_OF_MEMORY;
-    case ERR_CONFLICT:
-        return CUDA_ERROR_ALREADY_MAPPED;
     default:
         return CUDA_ERROR_INVALID_VALUE;
     }
@@ -110,16 +110,20 @@ static int handle_host_alloc(struct channel *channel, struct wire_reply *reply)
     struct object *object = NULL;
     struct error err = {0};
 
+    if (memory->offset_bytes >= PAGE_BYTES || memory->size_bytes > UINT64_MAX - 2 * PAGE_BYTES) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    uint64_t pages_bytes = round_up(memory->offset_bytes + memory->size_bytes, PAGE_BYTES);
     enum status status = object_open(
         &object,
-        &(struct object_request){.payer = client, .size_bytes = memory->size_bytes, .device = -1},
-        &err);
+        &(struct object_request){.payer = client, .size_bytes = pages_bytes, .device = -1}, &err);
     if (status) {
         return result_of(status);
     }
     status = region_add(client,
                         (struct region){.address = memory->address,
                                         .size_bytes = memory->size_bytes,
+                                        .offset_bytes = memory->offset_bytes,
                                         .object = object,
                                         .kind = REGION_HOST,
                                         .access = MAP_READ | MAP_WRITE},
