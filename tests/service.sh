@@ -61,5 +61,5 @@ service_stop()
 
 pkb()
 {
-    "$BUILD/bin/pkb" --server "$url" --token-file "$dir/submitter.token" "$@"
+    timeout 120 "$BUILD/bin/pkb" --server "$url" --token-file "$dir/submitter.token" "$@"
 }

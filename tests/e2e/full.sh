@@ -49,9 +49,9 @@ exits 0 "a task is given by number" task 1
 shows "its statement is shown" "all-reduce\|allreduce"
 exits 0 "its header is given" task 001 --header
 shows "the header declares what a submission gets" "struct pkb_inputs" "solution.h"
-exits 1 "an unknown task is named" submit tests/fixtures/zeros.cu --task nothing
+exits 2 "an unknown task is named" submit tests/fixtures/zeros.cu --task nothing
 shows "the message names it" nothing
-exits 1 "a world that the task does not allow" submit tests/fixtures/zeros.cu --task 1 --world 3
+exits 2 "a world that the task does not allow" submit tests/fixtures/zeros.cu --task 1 --world 3
 shows "the message says which it allows" "1, 2, 4, 8"
 exits 2 "an unknown option is a usage error" submit tests/fixtures/zeros.cu --tusk 1
 exits 1 "a job that does not exist" status nothing
@@ -62,6 +62,7 @@ job=$(jq -r .job.id "$dir/out")
 exits 0 "it is queued" status "$job" --json
 report "$(jq '.state == "queued"' "$dir/out")" "its state says so"
 
+[ -x "$BUILD/bin/pkb-worker" ] || exit 1
 worker_start
 exits 0 "a right answer is accepted" submit tests/fixtures/allreduce_loads.cu --task allreduce \
     --world 4 --model gpt --wait
