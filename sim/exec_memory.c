@@ -1,0 +1,176 @@
+/* exec_memory.c — loads and stores. */
+#include "sim/access.h"
+#include "sim/exec.h"
+#include "sim/schedule.h"
+
+#include <string.h>
+
+static bool resolve(struct warp *warp, const struct insn *insn, uint32_t mask,
+                    uint32_t element_bytes, struct access *access)
+{
+    bool is_load = insn->op == OP_LD;
+    struct access_request request = {
+        .kind = is_load ? ACCESS_LOAD : ACCESS_STORE,
+        .size_bytes = element_bytes * insn->vector,
+        .space = insn->space,
+        .mechanism = is_load ? MECHANISM_SM_LOAD : MECHANISM_SM_STORE,
+    };
+    return access_resolve(warp, insn, mask, &request, access);
+}
+
+/* What a spin would see: the first lane's first element. */
+static void note_strong(struct warp *warp, const struct insn *insn, uint32_t mask,
+                        const struct access *access, uint32_t size_bytes)
+{
+    int lane = __builtin_ctz(mask);
+    uint64_t value = 0;
+
+    memcpy(&value, access->at[lane], size_bytes < 8 ? size_bytes : 8);
+    warp_spin(warp, insn, lane, access->address[lane], value);
+}
+
+#define LOAD(name, lane_type, type)                                                                \
+    static void name(struct warp *warp, const struct insn *insn, uint32_t mask)                    \
+    {                                                                                              \
+        struct access access;                                                                      \
+        if (!resolve(warp, insn, mask, sizeof(type), &access)) {                                   \
+            return;                                                                                \
+        }                                                                                          \
+        if (insn->sem != SEM_WEAK) {                                                               \
+            note_strong(warp, insn, mask, &access, sizeof(type));                                  \
+        }                                                                                          \
+        for (int i = 0; i < insn->vector; i++) {                                                   \
+            lane_type *d = DESTINATION(lane_type, i);                                              \
+            if (access.is_contiguous && insn->vector == 1) {                                       \
+                const type *from = (const type *)access.at[0];                                     \
+                LOOP_IS_PARALLEL EACH_LANE                                                         \
+                {                                                                                  \
+                    d[lane] = (lane_type)from[lane];                                               \
+                }                                                                                  \
+            } else if (access.is_uniform) {                                                        \
+                type value = ((const type *)access.at[__builtin_ctz(mask)])[i];                    \
+                FOR_LANES(lane_type, result = (lane_type)value)                                    \
+            } else if (mask == MASK_ALL) {                                                         \
+                EACH_LANE                                                                          \
+                {                                                                                  \
+                    d[lane] = (lane_type)((const type *)access.at[lane])[i];                       \
+                }                                                                                  \
+            } else {                                                                               \
+                for (uint32_t left = mask; left; left &= left - 1) {                               \
+                    int lane = __builtin_ctz(left);                                                \
+                    d[lane] = (lane_type)((const type *)access.at[lane])[i];                       \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+/* Elements of 16 bytes may lie at any multiple of 16 on the device, but not in a slot's vectors. */
+struct quad {
+    uint64_t low, high;
+};
+
+LOAD(load_u8, uint32_t, uint8_t)
+LOAD(load_s8, int32_t, int8_t)
+LOAD(load_u16, uint32_t, uint16_t)
+LOAD(load_s16, int32_t, int16_t)
+LOAD(load_32, uint32_t, uint32_t)
+LOAD(load_64, uint64_t, uint64_t)
+
+static void load_128(struct warp *warp, const struct insn *insn, uint32_t mask)
+{
+    struct access access;
+
+    if (!resolve(warp, insn, mask, sizeof(struct quad), &access)) {
+        return;
+    }
+    if (insn->sem != SEM_WEAK) {
+        note_strong(warp, insn, mask, &access, sizeof(struct quad));
+    }
+    for (int i = 0; i < insn->vector; i++) {
+        struct quad *d = DESTINATION(struct quad, i);
+        for (uint32_t left = mask; left; left &= left - 1) {
+            int lane = __builtin_ctz(left);
+            d[lane] = ((const struct quad *)access.at[lane])[i];
+        }
+    }
+}
+
+/* A store changes memory only where the bytes differ; looked at only while a proof is tried. */
+#define STORE_LANES(type)                                                                          \
+    for (uint32_t left = mask; left; left &= left - 1) {                                           \
+        int lane = __builtin_ctz(left);                                                            \
+        type *to = (type *)access.at[lane] + i;                                                    \
+        type value = (type)a[lane];                                                                \
+        changes += memcmp(to, &value, sizeof(value)) != 0;                                         \
+        *to = value;                                                                               \
+    }
+
+#define STORE(name, lane_type, type)                                                               \
+    static void name(struct warp *warp, const struct insn *insn, uint32_t mask)                    \
+    {                                                                                              \
+        struct access access;                                                                      \
+        uint64_t changes = 0;                                                                      \
+        if (!resolve(warp, insn, mask, sizeof(type), &access)) {                                   \
+            return;                                                                                \
+        }                                                                                          \
+        for (int i = 0; i < insn->vector; i++) {                                                   \
+            const lane_type *a = SOURCE(lane_type, i + 1);                                         \
+            if (access.is_contiguous && insn->vector == 1 && !warp->engine->is_watching) {         \
+                type *to = (type *)access.at[0];                                                   \
+                LOOP_IS_PARALLEL EACH_LANE                                                         \
+                {                                                                                  \
+                    to[lane] = (type)a[lane];                                                      \
+                }                                                                                  \
+                changes = 1;                                                                       \
+            } else {                                                                               \
+                STORE_LANES(type)                                                                  \
+            }                                                                                      \
+        }                                                                                          \
+        warp->engine->changes += changes;                                                          \
+        access_wrote(warp, &access, mask, sizeof(type) * insn->vector);                            \
+    }
+STORE(store_8, uint32_t, uint8_t)
+STORE(store_16, uint32_t, uint16_t)
+STORE(store_32, uint32_t, uint32_t)
+STORE(store_64, uint64_t, uint64_t)
+
+static void store_128(struct warp *warp, const struct insn *insn, uint32_t mask)
+{
+    struct access access;
+    uint64_t changes = 0;
+
+    if (!resolve(warp, insn, mask, sizeof(struct quad), &access)) {
+        return;
+    }
+    for (int i = 0; i < insn->vector; i++) {
+        const struct quad *a = SOURCE(struct quad, i + 1);
+        STORE_LANES(struct quad)
+    }
+    warp->engine->changes += changes;
+    access_wrote(warp, &access, mask, (uint32_t)sizeof(struct quad) * insn->vector);
+}
+
+/* clang-format off */
+#define WORDS_OF(op) [TYPE_B32] = op##_32, [TYPE_U32] = op##_32, [TYPE_S32] = op##_32,             \
+        [TYPE_F32] = op##_32, [TYPE_F16X2] = op##_32, [TYPE_BF16X2] = op##_32,                     \
+        [TYPE_B64] = op##_64, [TYPE_U64] = op##_64, [TYPE_S64] = op##_64, [TYPE_F64] = op##_64,    \
+        [TYPE_B128] = op##_128
+static insn_exec *const loads[TYPES] = {
+    [TYPE_B8] = load_u8, [TYPE_U8] = load_u8, [TYPE_S8] = load_s8,
+    [TYPE_B16] = load_u16, [TYPE_U16] = load_u16, [TYPE_S16] = load_s16,
+    [TYPE_F16] = load_u16, [TYPE_BF16] = load_u16, WORDS_OF(load),
+};
+static insn_exec *const stores[TYPES] = {
+    [TYPE_B8] = store_8, [TYPE_U8] = store_8, [TYPE_S8] = store_8,
+    [TYPE_B16] = store_16, [TYPE_U16] = store_16, [TYPE_S16] = store_16,
+    [TYPE_F16] = store_16, [TYPE_BF16] = store_16, WORDS_OF(store),
+};
+/* clang-format on */
+
+insn_exec *find_memory(const struct insn *insn)
+{
+    if (!has_flags_only(insn, FLAG_NC | FLAG_ADDR32)) {
+        return NULL;
+    }
+    return insn->op == OP_LD ? loads[insn->type] : stores[insn->type];
+}

@@ -1,0 +1,377 @@
+/* waits.c — where the live warps stand, and what they wait for. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "sim/exec.h"
+#include "sim/schedule.h"
+
+enum { LOOK_AHEAD = 24, ROWS_MAX = 256 };
+
+struct rows {
+    struct wait *waits;
+    size_t count, capacity;
+};
+
+/* ---- the value that ends a spin ---- */
+
+static bool reads(const struct insn *insn, int source, int32_t slot)
+{
+    int at = insn->dst_count + source;
+
+    return insn->args[at] == slot && !(insn->arg_predicate >> at & 1);
+}
+
+/* The comparison that follows a load, of what it loaded; copies are followed. */
+static const struct insn *comparison_of(const struct kernel *kernel, uint32_t pc, int32_t *slot)
+{
+    for (uint32_t i = pc + 1; i < kernel->insn_count && i <= pc + LOOK_AHEAD; i++) {
+        const struct insn *insn = &kernel->insns[i];
+        if (insn->op == OP_BRA || insn->op == OP_BRX || insn->op == OP_EXIT) {
+            return NULL;
+        }
+        if (insn->op == OP_SETP && (reads(insn, 0, *slot) || reads(insn, 1, *slot))) {
+            return insn;
+        }
+        if ((insn->op == OP_MOV || insn->op == OP_CVT) && reads(insn, 0, *slot)) {
+            *slot = insn->args[0];
+        }
+    }
+    return NULL;
+}
+
+/* Whether the loop goes on while predicate `number` is true (1) or false (0); -1: not seen. */
+static int goes_on_while(const struct kernel *kernel, uint32_t load_pc, const struct insn *setp)
+{
+    uint32_t start = (uint32_t)(setp - kernel->insns) + 1;
+
+    for (uint32_t i = start; i < kernel->insn_count && i <= start + LOOK_AHEAD; i++) {
+        const struct insn *insn = &kernel->insns[i];
+        if (insn->op != OP_BRA) {
+            continue;
+        }
+        bool is_second = setp->dst_count == 2 && insn->guard == setp->args[1];
+        if (insn->guard >= 0 && (insn->guard == setp->args[0] || is_second)) {
+            bool taken_while = insn->guard_not == is_second;
+            bool goes_back = insn->target <= load_pc && insn->back_edge;
+            return goes_back == taken_while;
+        }
+        return -1;
+    }
+    return -1;
+}
+
+static enum code_cmp negated(enum code_cmp cmp)
+{
+    static const uint8_t opposite[] = {
+        [CMP_EQ] = CMP_NE,   [CMP_NE] = CMP_EQ,   [CMP_LT] = CMP_GE,  [CMP_LE] = CMP_GT,
+        [CMP_GT] = CMP_LE,   [CMP_GE] = CMP_LT,   [CMP_LO] = CMP_HS,  [CMP_LS] = CMP_HI,
+        [CMP_HI] = CMP_LS,   [CMP_HS] = CMP_LO,   [CMP_EQU] = CMP_NE, [CMP_NEU] = CMP_EQ,
+        [CMP_LTU] = CMP_GE,  [CMP_LEU] = CMP_GT,  [CMP_GTU] = CMP_LE, [CMP_GEU] = CMP_LT,
+        [CMP_NUM] = CMP_NAN, [CMP_NAN] = CMP_NUM,
+    };
+
+    return opposite[cmp];
+}
+
+static enum code_cmp mirrored(enum code_cmp cmp)
+{
+    switch (cmp) {
+    case CMP_LT:
+        return CMP_GT;
+    case CMP_LE:
+        return CMP_GE;
+    case CMP_GT:
+        return CMP_LT;
+    case CMP_GE:
+        return CMP_LE;
+    case CMP_LO:
+        return CMP_HI;
+    case CMP_LS:
+        return CMP_HS;
+    case CMP_HI:
+        return CMP_LO;
+    case CMP_HS:
+        return CMP_LS;
+    default:
+        return cmp;
+    }
+}
+
+static const char *sign_of(enum code_cmp cmp)
+{
+    switch (cmp) {
+    case CMP_EQ:
+        return "==";
+    case CMP_NE:
+        return "!=";
+    case CMP_LT:
+    case CMP_LO:
+        return "<";
+    case CMP_LE:
+    case CMP_LS:
+        return "<=";
+    case CMP_GT:
+    case CMP_HI:
+        return ">";
+    case CMP_GE:
+    case CMP_HS:
+        return ">=";
+    default:
+        return NULL;
+    }
+}
+
+static char *number_text(uint64_t value, uint8_t type)
+{
+    double number;
+
+    switch (type) {
+    case TYPE_S8:
+    case TYPE_S16:
+    case TYPE_S32:
+        return xasprintf("%d", (int32_t)value);
+    case TYPE_S64:
+        return xasprintf("%ld", (int64_t)value);
+    case TYPE_F32:
+        return xasprintf("%g", (double)((union {
+                                   uint32_t bits;
+                                   float value;
+                               }){.bits = (uint32_t)value})
+                                   .value);
+    case TYPE_F64:
+        memcpy(&number, &value, sizeof(number));
+        return xasprintf("%g", number);
+    default:
+        return xasprintf("%lu", value);
+    }
+}
+
+static bool is_wide(uint8_t type)
+{
+    return type == TYPE_U64 || type == TYPE_S64 || type == TYPE_B64 || type == TYPE_F64;
+}
+
+/* ">= 1", or NULL where it cannot be seen; `type` becomes the comparison's. */
+static char *wanted_text(struct warp *warp, uint32_t load_pc, int lane, uint8_t *type)
+{
+    const struct kernel *kernel = warp->grid->bound->kernel;
+    const struct insn *load = &kernel->insns[load_pc];
+    int32_t slot = load->dst_count ? load->args[0] : -1;
+    const struct insn *setp = slot >= 0 ? comparison_of(kernel, load_pc, &slot) : NULL;
+
+    if (!setp) {
+        return NULL;
+    }
+    *type = setp->type;
+    int while_true = goes_on_while(kernel, load_pc, setp);
+    if (while_true < 0 || setp->boolean != BOOL_NONE) {
+        return NULL;
+    }
+    bool is_first = reads(setp, 0, slot);
+    int32_t other = setp->args[setp->dst_count + is_first];
+    uint64_t value = is_wide(setp->type) ? ((const uint64_t *)source_8(warp, other))[lane]
+                                         : ((const uint32_t *)source_4(warp, other))[lane];
+    enum code_cmp cmp = is_first ? setp->cmp : mirrored(setp->cmp);
+    const char *sign = sign_of(while_true ? negated(cmp) : cmp);
+    if (!sign) {
+        return NULL;
+    }
+    char *number = number_text(value, setp->type);
+    char *text = xasprintf("%s %s", sign, number);
+    free(number);
+    return text;
+}
+
+/* ---- rows ---- */
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return (!a && !b) || (a && b && strcmp(a, b) == 0);
+}
+
+/* Adds the row, or counts its warp in one that says the same. */
+static void add_row(struct rows *rows, struct wait *wait)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        struct wait *row = &rows->waits[i];
+        if (row->rank == wait->rank && is_same_text(row->kernel, wait->kernel) &&
+            is_same_text(row->source, wait->source) && is_same_text(row->address, wait->address) &&
+            is_same_text(row->wanted, wait->wanted)) {
+            row->warps++;
+            wait_release(wait);
+            return;
+        }
+    }
+    if (rows->count == ROWS_MAX) {
+        wait_release(wait);
+        return;
+    }
+    if (rows->count == rows->capacity) {
+        rows->capacity = rows->capacity ? rows->capacity * 2 : 16;
+        rows->waits = xrealloc(rows->waits, rows->capacity * sizeof(*rows->waits));
+    }
+    rows->waits[rows->count++] = *wait;
+}
+
+static char *writer_text(const struct engine *engine, uint32_t writer)
+{
+    if (writer == 0) {
+        return xstrdup("never written");
+    }
+    const struct writer *who = &engine->writers[writer];
+    return who->rank < 0 ? xasprintf("judge, %s", who->what)
+                         : xasprintf("rank %d, %s", who->rank, who->what);
+}
+
+static uint32_t bytes_of(uint8_t type)
+{
+    switch (type) {
+    case TYPE_B8:
+    case TYPE_U8:
+    case TYPE_S8:
+        return 1;
+    case TYPE_B16:
+    case TYPE_U16:
+    case TYPE_S16:
+        return 2;
+    default:
+        return is_wide(type) || type == TYPE_B128 ? 8 : 4;
+    }
+}
+
+static void describe_spin(struct warp *warp, const struct spin *spin, struct wait *wait)
+{
+    const struct insn *load = &warp->insns[spin->pc];
+    struct region *region = space_region(warp->space, spin->address, 1);
+    uint64_t value = spin->value;
+    uint8_t type = load->type;
+
+    wait->address = address_text(warp->space, spin->address);
+    wait->wanted = wanted_text(warp, spin->pc, spin->lane, &type);
+    if (region) {
+        uint32_t size_bytes = bytes_of(load->type);
+        const uint8_t *at = region->host + (spin->address - region->address);
+        wait->owner = region->owner;
+        wait->last_writer = writer_text(warp->engine, memory_writer(region, at));
+        if (space_region(warp->space, spin->address, size_bytes)) {
+            value = 0;
+            memcpy(&value, at, size_bytes);
+        }
+    }
+    wait->value = number_text(value, type);
+}
+
+static void describe_barrier(const struct warp *warp, const struct group *group, struct wait *wait)
+{
+    const struct cta *cta = warp->cta;
+    const struct barrier *barrier = &cta->barriers[group->barrier];
+    uint32_t expected = barrier->expected ? barrier->expected : cta->live_lanes;
+
+    wait->address = xasprintf("barrier %d", group->barrier);
+    wait->value = xasprintf("%u threads", barrier->lanes + barrier->arrived);
+    wait->wanted = xasprintf("%u threads", expected);
+}
+
+static void describe_group(struct warp *warp, const struct group *group, struct rows *rows)
+{
+    const struct grid *grid = warp->grid;
+    const struct spin *spin = &group->spin;
+    bool is_spin = group->state == GROUP_YIELDED && spin->address != 0;
+    uint32_t pc = is_spin ? spin->pc : group->pc;
+    struct wait wait = {
+        .rank = grid->launch.space->rank < 0 ? -1 : grid->device->index,
+        .where = xstrdup("kernel"),
+        .kernel = kernel_text(grid->bound->kernel),
+        .source = source_of(grid, &warp->insns[pc < grid->bound->kernel->insn_count ? pc : 0]),
+        .cta = (int64_t)warp->cta->index,
+        .warp = warp->index,
+        .lanes = group->mask,
+        .warps = 1,
+        .owner = -1,
+    };
+
+    if (is_spin) {
+        describe_spin(warp, spin, &wait);
+    } else if (group->state == GROUP_BARRIER) {
+        describe_barrier(warp, group, &wait);
+    } else if (group->state == GROUP_CONVERGE) {
+        wait.value = xasprintf("lanes %#x", group->mask);
+        wait.wanted = xasprintf("lanes %#x", group->members & warp->live);
+    }
+    add_row(rows, &wait);
+}
+
+/* CTAs that cannot start while those that are resident stay. */
+static void describe_residency(struct grid *grid, struct rows *rows)
+{
+    struct engine *engine = grid->engine;
+    uint64_t left = grid->cta_count - grid->ctas_started;
+    uint64_t fits = (uint64_t)DEVICE_CAPACITY * (uint64_t)engine->options.sm_count / grid->cost;
+
+    if (left == 0 || grid->delay > 0) {
+        return;
+    }
+    char *name = kernel_text(grid->bound->kernel);
+    char *message = xasprintf("%lu of %lu CTAs of %s have not started: at most %lu are resident at "
+                              "once, and those that are do not end",
+                              left, grid->cta_count, name, fits);
+    engine_note(engine, grid->launch.space->rank, "residency", "", message);
+    free(message);
+    struct wait wait = {
+        .rank = grid->launch.space->rank < 0 ? -1 : grid->device->index,
+        .where = xstrdup("residency"),
+        .kernel = name,
+        .source = xstrdup(""),
+        .cta = (int64_t)grid->ctas_started,
+        .warp = -1,
+        .warps = (int64_t)(left * grid->warp_count),
+        .owner = -1,
+        .value = xasprintf("%u CTAs resident", grid->live_count),
+        .wanted = xasprintf("%lu CTAs resident", grid->cta_count),
+    };
+    add_row(rows, &wait);
+}
+
+static int compare_ctas(const void *a, const void *b)
+{
+    const struct cta *const *first = a;
+    const struct cta *const *second = b;
+
+    return ((*first)->index > (*second)->index) - ((*first)->index < (*second)->index);
+}
+
+static void describe_grid(struct grid *grid, struct rows *rows)
+{
+    struct cta **ctas = xcalloc(grid->live_count + 1, sizeof(struct cta *));
+
+    if (grid->live_count) {
+        memcpy(ctas, grid->live, grid->live_count * sizeof(struct cta *));
+    }
+    qsort(ctas, grid->live_count, sizeof(*ctas), compare_ctas);
+    for (uint32_t i = 0; i < grid->live_count; i++) {
+        for (uint32_t k = 0; k < ctas[i]->warp_count; k++) {
+            struct warp *warp = &ctas[i]->warps[k];
+            for (uint32_t n = 0; n < warp->group_count; n++) {
+                describe_group(warp, &warp->groups[n], rows);
+            }
+        }
+    }
+    free(ctas);
+    describe_residency(grid, rows);
+}
+
+void engine_waits(struct engine *engine, struct wait **waits, size_t *count)
+{
+    struct rows rows = {0};
+
+    for (int i = 0; i < engine->options.devices; i++) {
+        for (struct grid *grid = engine->devices[i].grids; grid; grid = grid->next) {
+            if (grid->state == GRID_RUNNING) {
+                describe_grid(grid, &rows);
+            }
+        }
+    }
+    *waits = rows.waits;
+    *count = rows.count;
+}
