@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { LOG_LINES_SHOWN = 40 };
+enum { LOG_LINES_SHOWN = 40, BYTES_WIDTH = 16 };
 
 static bool is_printable(const char *text, size_t length)
 {
@@ -187,16 +187,16 @@ static void show_mechanism(const struct result *result, const char *mechanism, i
             bytes[row->source][row->owner] += row->bytes;
         }
     }
-    buffer_printf(to, "\n  ");
+    buffer_printf(to, "  ");
     show_text(mechanism, to);
-    buffer_printf(to, "\n          ");
+    buffer_printf(to, "\n           ");
     for (int owner = 0; owner < world; owner++) {
-        buffer_printf(to, "     of rank %d", owner);
+        buffer_printf(to, "%*s of rank %d", BYTES_WIDTH - (int)strlen(" of rank 0"), "", owner);
     }
     for (int source = 0; source < world; source++) {
         buffer_printf(to, "\n  by rank %d", source);
         for (int owner = 0; owner < world; owner++) {
-            buffer_printf(to, " %13" PRIu64, bytes[source][owner]);
+            buffer_printf(to, "%*" PRIu64, BYTES_WIDTH, bytes[source][owner]);
         }
     }
     buffer_printf(to, "\n");
@@ -216,7 +216,7 @@ static void show_traffic(const struct result *result, int world, struct buffer *
 {
     if (result->traffic_count > 0) {
         buffer_printf(to,
-                      "\nbytes moved, by the rank that moved them and the owner of the memory:");
+                      "\nbytes moved, by the rank that moved them and the owner of the memory:\n");
     }
     for (size_t i = 0; i < result->traffic_count; i++) {
         if (!was_shown(result, i)) {

@@ -110,7 +110,7 @@ static const struct json_record traffic_record = {
         {
             {"source", RANK(source)},
             {"owner", RANK(owner)},
-            {"mechanism", TEXT(mechanism)},
+            {"mechanism", JSON_TEXT, AT(mechanism), .min = 1, .max = RESULT_TEXT_MAX_BYTES},
             {"bytes", JSON_UINT64, AT(bytes)},
         },
 };

@@ -165,6 +165,7 @@ static void test_what_a_result_does_not_have_is_refused(void **state)
     refused(",\"faults\":[{\"lane\":32}]", ERR_INVALID, "faults[0].lane");
     refused(",\"findings\":[{\"weight\":1}]", ERR_INVALID, "findings[0].weight");
     refused(",\"traffic\":[{\"mechanism\":\"nccl\"}]", ERR_INVALID, "traffic[0].bytes");
+    refused(",\"traffic\":[{\"bytes\":1}]", ERR_INVALID, "traffic[0].mechanism");
     refused(",\"mismatch\":{\"bad\":-1,\"total\":0}", ERR_INVALID, "mismatch.bad");
     refused(",\"flags\":[3]", ERR_INVALID, "flags[0]");
 }
