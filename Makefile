@@ -42,6 +42,7 @@ sim_src := $(filter-out $(sim_main) $(sim_cuda_src) $(sim_cudart_src) $(sim_nccl
 client_main := client/main.c
 client_src := $(filter-out $(client_main),$(wildcard client/*.c))
 test_src := $(wildcard tests/test_*.c)
+test_support_src := $(filter-out $(test_src),$(wildcard tests/*.c))
 
 objs = $(patsubst %.c,$(BUILD)/%.o,$(patsubst $(BUILD)/%,%,$(1)))
 lib_common := $(BUILD)/libcommon.a
@@ -50,6 +51,7 @@ lib_server := $(BUILD)/libserver.a
 lib_worker := $(BUILD)/libworker.a
 lib_sim := $(BUILD)/libsim.a
 lib_client := $(BUILD)/libclient.a
+lib_test := $(BUILD)/libtest.a
 
 programs := $(addprefix $(BUILD)/bin/,$(if $(wildcard client/main.c),pkb) \
     $(if $(wildcard server/main.c),pkb-server) $(if $(wildcard worker/main.c),pkb-worker) \
@@ -92,6 +94,7 @@ $(eval $(call archive,$(lib_server),$(call objs,$(server_src))))
 $(eval $(call archive,$(lib_worker),$(call objs,$(worker_src))))
 $(eval $(call archive,$(lib_sim),$(call objs,$(sim_src))))
 $(eval $(call archive,$(lib_client),$(call objs,$(client_src))))
+$(eval $(call archive,$(lib_test),$(call objs,$(test_support_src))))
 
 # The list of tasks and their statements, made from the folders.
 $(BUILD)/tasks/table.c: tasks/table.sh $(task_dirs) $(addsuffix /README.md,$(task_dirs)) tasks/solution.h
@@ -164,7 +167,7 @@ $(BUILD)/lib/sim/libcublas.so.13: $(call objs,$(sim_cublas_src)) sim/libcublas.m
 
 # ---- tests ----
 
-test_libs := $(lib_worker) $(lib_server) $(lib_client) $(lib_sim) $(lib_tasks) $(lib_common)
+test_libs := $(lib_test) $(lib_worker) $(lib_server) $(lib_client) $(lib_sim) $(lib_tasks) $(lib_common)
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(test_libs)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(TEST_LDFLAGS) $< $(test_libs) -lcmocka -lmicrohttpd -lsqlite3 -lsodium -lzstd -luv \

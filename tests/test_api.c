@@ -18,12 +18,12 @@
 /* ---- calls ---- */
 
 struct seen {
-    int times;
-    enum status status;
-    int http_status;
-    char body[4096];
     size_t body_bytes;
     struct error error;
+    enum status status;
+    int times;
+    int http_status;
+    char body[4096];
 };
 
 static void on_done(void *context, const struct api_reply *reply)
@@ -73,9 +73,9 @@ static struct seen fetch(const char *server, const char *path)
 
 static void test_a_call_brings_path_and_token_and_gets_the_body(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
 
-    struct seen seen = fetch(server->url, "/v1/jobs/a%2Fb");
+    struct seen seen = fetch(url, "/v1/jobs/a%2Fb");
     assert_int_equal(seen.status, OK);
     assert_int_equal(seen.http_status, 200);
     assert_string_equal(seen.body, "GET /v1/jobs/a/b - Bearer secret 0 -");
@@ -83,11 +83,11 @@ static void test_a_call_brings_path_and_token_and_gets_the_body(void **state)
 
 static void test_a_body_is_posted_as_json(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
     struct seen seen = {0};
     struct error err = {0};
     char body[] = "{\"a\":1}";
-    struct api *api = open_api(server->url, NULL);
+    struct api *api = open_api(url, NULL);
     struct api_call call = get("/x", &seen);
 
     call.method = "POST";
@@ -107,12 +107,12 @@ static void test_a_body_is_posted_as_json(void **state)
 
 static void test_a_large_body_does_not_wait_for_the_server_to_want_it(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
     struct seen seen = {0};
     struct error err = {0};
     size_t size_bytes = 1 << 20;
     char *body = calloc(1, size_bytes);
-    struct api *api = open_api(server->url, "t");
+    struct api *api = open_api(url, "t");
     struct api_call call = get("/x", &seen);
 
     call.method = "POST";
@@ -128,9 +128,9 @@ static void test_a_large_body_does_not_wait_for_the_server_to_want_it(void **sta
 
 static void test_a_204_is_a_success_without_a_body(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
 
-    struct seen seen = fetch(server->url, "/status/204");
+    struct seen seen = fetch(url, "/status/204");
     assert_int_equal(seen.status, OK);
     assert_int_equal(seen.http_status, 204);
     assert_int_equal(seen.body_bytes, 0);
@@ -138,9 +138,9 @@ static void test_a_204_is_a_success_without_a_body(void **state)
 
 static void test_a_problem_becomes_an_error_with_its_field(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
 
-    struct seen seen = fetch(server->url, "/problem");
+    struct seen seen = fetch(url, "/problem");
     assert_int_equal(seen.status, ERR_INVALID);
     assert_int_equal(seen.http_status, 400);
     assert_string_equal(seen.error.field, "world");
@@ -149,34 +149,34 @@ static void test_a_problem_becomes_an_error_with_its_field(void **state)
 
 static void test_an_error_without_a_problem_goes_by_its_number(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
 
-    assert_int_equal(fetch(server->url, "/status/401").status, ERR_UNAUTHENTICATED);
-    assert_int_equal(fetch(server->url, "/status/409").status, ERR_CONFLICT);
-    assert_int_equal(fetch(server->url, "/status/503").status, ERR_UNAVAILABLE);
-    assert_int_equal(fetch(server->url, "/status/302").status, ERR_PROTOCOL);
-    struct seen seen = fetch(server->url, "/problem/broken");
+    assert_int_equal(fetch(url, "/status/401").status, ERR_UNAUTHENTICATED);
+    assert_int_equal(fetch(url, "/status/409").status, ERR_CONFLICT);
+    assert_int_equal(fetch(url, "/status/503").status, ERR_UNAVAILABLE);
+    assert_int_equal(fetch(url, "/status/302").status, ERR_PROTOCOL);
+    struct seen seen = fetch(url, "/problem/broken");
     assert_int_equal(seen.status, ERR_NOT_FOUND);
     assert_non_null(strstr(seen.error.message, "404"));
 }
 
 static void test_one_byte_beyond_the_largest_body_is_refused(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
 
-    struct seen seen = fetch(server->url, "/large/0");
+    struct seen seen = fetch(url, "/large/0");
     assert_int_equal(seen.status, OK);
     assert_int_equal(seen.body_bytes, API_BODY_MAX_BYTES);
-    seen = fetch(server->url, "/large/1");
+    seen = fetch(url, "/large/1");
     assert_int_equal(seen.status, ERR_TOO_LARGE);
     assert_int_equal(seen.http_status, 0);
 }
 
 static void test_a_server_that_hangs_up_is_unavailable(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
 
-    assert_int_equal(fetch(server->url, "/cut").status, ERR_UNAVAILABLE);
+    assert_int_equal(fetch(url, "/cut").status, ERR_UNAVAILABLE);
 }
 
 static void test_a_port_where_nobody_listens_is_unavailable(void **state)
@@ -229,10 +229,10 @@ static void test_a_server_that_speaks_no_http_breaks_the_protocol(void **state)
 
 static void test_a_call_ends_at_its_timeout(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
     struct seen seen = {0};
     struct error err = {0};
-    struct api *api = open_api(server->url, "t");
+    struct api *api = open_api(url, "t");
     struct api_call call = get("/hang", &seen);
 
     call.timeout_ms = 50;
@@ -244,28 +244,28 @@ static void test_a_call_ends_at_its_timeout(void **state)
 
 static void test_calls_one_after_another_use_one_connection(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
     struct seen seen = {0};
     struct error err = {0};
-    struct api *api = open_api(server->url, "t");
+    struct api *api = open_api(url, "t");
     struct api_call call = get("/x", &seen);
-    int before = connections;
+    int before = small_server_connections();
 
     for (int i = 0; i < 20; i++) {
         api_start(api, &call);
         assert_int_equal(api_wait(api, NULL, &err), OK);
     }
     assert_int_equal(seen.times, 20);
-    assert_int_equal(connections - before, 1);
+    assert_int_equal(small_server_connections() - before, 1);
     api_close(api);
 }
 
 static void test_several_calls_run_at_once(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
     struct seen seen[8] = {0};
     struct error err = {0};
-    struct api *api = open_api(server->url, "t");
+    struct api *api = open_api(url, "t");
 
     for (int i = 0; i < 8; i++) {
         struct api_call call = get("/x", &seen[i]);
@@ -281,10 +281,10 @@ static void test_several_calls_run_at_once(void **state)
 
 static void test_a_cancelled_or_dropped_call_is_never_done(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
     struct seen seen[3] = {0};
     struct error err = {0};
-    struct api *api = open_api(server->url, "t");
+    struct api *api = open_api(url, "t");
     struct api_call hang = get("/hang", &seen[0]);
     struct api_call quick = get("/x", &seen[1]);
     struct api_call dropped = get("/hang", &seen[2]);
@@ -322,9 +322,9 @@ static void start_next(void *context, const struct api_reply *reply)
 
 static void test_a_callback_may_start_the_next_call(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
     struct error err = {0};
-    struct chain chain = {.api = open_api(server->url, "t"), .left = 6};
+    struct chain chain = {.api = open_api(url, "t"), .left = 6};
 
     start_next(&chain, &(struct api_reply){.status = OK});
     assert_int_equal(api_wait(chain.api, NULL, &err), OK);
@@ -389,14 +389,13 @@ static void turn(struct loop *loop, struct api *api)
 
 static void test_the_callers_watches_drive_a_call(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
     struct loop loop = {.due_ms = INT64_MAX};
     struct seen seen = {0};
     struct error err = {0};
     struct api *api = NULL;
     struct api_options options = {
-        .server = server->url,
-        .watches = {.context = &loop, .socket = watch_socket, .timer = watch_timer}};
+        .server = url, .watches = {.context = &loop, .socket = watch_socket, .timer = watch_timer}};
 
     assert_int_equal(api_open(&api, &options, &err), OK);
     struct api_call call = get("/x", &seen);
@@ -426,13 +425,13 @@ static void on_signal(int number)
 
 static void test_a_blocked_signal_ends_the_waiting(void **state)
 {
-    struct server *server = *state;
+    const char *url = small_server_url(state);
     struct sigaction action = {.sa_handler = on_signal};
     struct seen seen = {0};
     struct error err = {0};
     sigset_t blocked;
     sigset_t before;
-    struct api *api = open_api(server->url, "t");
+    struct api *api = open_api(url, "t");
     struct api_call call = get("/hang", &seen);
 
     sigemptyset(&blocked);
@@ -471,5 +470,5 @@ int main(void)
         cmocka_unit_test(test_a_blocked_signal_ends_the_waiting),
     };
 
-    return cmocka_run_group_tests(tests, start_server, stop_server);
+    return cmocka_run_group_tests(tests, small_server_start, small_server_stop);
 }

@@ -17,7 +17,7 @@ static void test_a_server_that_is_no_url_is_refused(void **state)
                                           "http://host/path",
                                           "http://host?x=1",
                                           "http://host#x",
-                                          "http://user@host",
+                                          "http://example@host",
                                           "http://host:99999",
                                           "http://host\nx"};
     struct api *api = NULL;

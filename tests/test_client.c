@@ -47,9 +47,9 @@ static void refused_line(const char *line, const char *field, const char *part)
 static void test_options_stand_before_or_after_the_command(void **state)
 {
     static const char *const lines[] = {
-        "--json --server http://h submit a.cu --task allreduce --world 4 --wait",
-        "submit a.cu --task=allreduce --world=4 --wait --json --server=http://h",
-        "submit --wait --json --task allreduce --server http://h --world 4 -- a.cu"};
+        "--json --server http://host submit a.cu --task allreduce --world 4 --wait",
+        "submit a.cu --task=allreduce --world=4 --wait --json --server=http://host",
+        "submit --wait --json --task allreduce --server http://host --world 4 -- a.cu"};
     struct options options = {0};
     struct error err = {0};
 
@@ -60,7 +60,7 @@ static void test_options_stand_before_or_after_the_command(void **state)
         assert_string_equal(options.operand, "a.cu");
         assert_string_equal(options.value[OPTION_TASK], "allreduce");
         assert_string_equal(options.value[OPTION_WORLD], "4");
-        assert_string_equal(options.value[OPTION_SERVER], "http://h");
+        assert_string_equal(options.value[OPTION_SERVER], "http://host");
         assert_non_null(options.value[OPTION_WAIT]);
         assert_non_null(options.value[OPTION_JSON]);
         assert_null(options.value[OPTION_DTYPE]);
@@ -212,7 +212,7 @@ static void test_a_token_file_without_a_token_is_refused(void **state)
 static void refused_source(const char *bytes, size_t size_bytes, enum status status,
                            const char *part)
 {
-    char path[] = "/tmp/pkb-source-XXXXXX";
+    char path[] = "/tmp/source-XXXXXX";
     struct options options = {.command = COMMAND_SUBMIT, .operand = path};
     struct client client = {.options = &options};
     struct error err = {0};

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #define TEXT(literal) ((char *)(literal))
@@ -63,7 +64,7 @@ static void test_progress_tells_position_stage_and_verdict(void **state)
     job.stage = STAGE_CHECKING;
     assert_progress(&job, "checking on ada");
     job.state = JOB_DONE;
-    (void)strcpy(job.verdict, "accepted");
+    (void)snprintf(job.verdict, sizeof job.verdict, "accepted");
     assert_progress(&job, "done: accepted");
     job.state = JOB_QUARANTINED;
     assert_progress(&job, "quarantined");
