@@ -346,11 +346,14 @@ enum status queue_finish(struct queue *queue, const char *job_id,
     struct result result = {.rank = -1};
     struct buffer json = {0};
     bool changed = false;
+    char field[ERROR_FIELD_MAX];
     enum status status =
         result_read(&result, report->result_json, strlen(report->result_json), err);
 
     if (status != OK) {
-        return status;
+        (void)snprintf(field, sizeof field, "result%s%.50s", err->field[0] == 0 ? "" : ".",
+                       err->field);
+        return error_field(err, status, field, "%s", err->message);
     }
     status = job_get(queue->db, job_id, NULL, &job, err);
     if (status != OK) {

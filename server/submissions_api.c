@@ -25,10 +25,14 @@ static enum status read_name(const struct call *call, const char *name, char to[
     if (text == NULL) {
         return OK;
     }
-    if (text[0] == 0 || strlen(text) >= NAME_MAX_BYTES ||
-        utf8_valid_bytes(text, strlen(text)) != strlen(text)) {
-        return error_field(err, ERR_INVALID, name, "'%s' is not a text of 1 to %d bytes of UTF-8",
-                           name, NAME_MAX_BYTES - 1);
+    bool is_plain = utf8_valid_bytes(text, strlen(text)) == strlen(text);
+    for (const char *byte = text; *byte != 0; byte++) {
+        is_plain = is_plain && (unsigned char)*byte >= ' ' && *byte != 0x7f;
+    }
+    if (text[0] == 0 || strlen(text) >= NAME_MAX_BYTES || !is_plain) {
+        return error_field(err, ERR_INVALID, name,
+                           "'%s' must be a text of 1 to %d bytes without control characters", name,
+                           NAME_MAX_BYTES - 1);
     }
     (void)snprintf(to, NAME_MAX_BYTES, "%s", text);
     return OK;
@@ -76,7 +80,9 @@ static enum status read_raw(const struct call *call, struct submission_request *
         status = call_query_int(call, "world", 1, WORLD_MAX, &request->world, err);
     }
     if (status == OK && dtype != NULL && (request->dtype = dtype_find(dtype)) < 0) {
-        status = error_field(err, ERR_INVALID, "dtype", "no dtype '%.60s'", dtype);
+        const struct task *task = task_find(request->task);
+        status = error_field(err, ERR_INVALID, "dtype", "no dtype '%.60s': the task allows %s",
+                             dtype, task == NULL ? "none" : task_dtypes_text(task));
     }
     if (status == OK && device != NULL) {
         int kind = device_kind_find(device);

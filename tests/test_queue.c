@@ -315,7 +315,7 @@ static void test_what_is_no_result_changes_nothing(void **state)
     assert_int_equal(
         finish(fixture, &job, "{\"verdict\":\"great\",\"build_ms\":1,\"run_ms\":1}", 1),
         ERR_INVALID);
-    assert_string_equal(fixture->err.field, "verdict");
+    assert_string_equal(fixture->err.field, "result.verdict");
     assert_int_equal(get(fixture, "job_1").state, JOB_LEASED);
     assert_int_equal(finish(fixture, &job, accepted, 1), OK);
 }

@@ -1,0 +1,381 @@
+/* What the server refuses, and how it says so. */
+#include "tests/live_server.h"
+
+#include "common/problem.h"
+
+static struct live live;
+
+static int set_up(void **state)
+{
+    (void)state;
+    live_open(&live);
+    live_start(&live);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    live_stop(&live);
+    live_close(&live);
+    return 0;
+}
+
+static const char submissions[] = "/v1/submissions";
+static const char raw[] = "text/x-cuda";
+
+/* A request that is refused: with which status, naming which field, saying what. */
+static const struct refused {
+    struct asked asked;
+    int status;
+    const char *field;
+    const char *says;
+} refused[] = {
+    {{.path = "/nothing"}, 404, "", "openapi.yaml"},
+    {{.path = "/v1/jobs/"}, 404, "", "no path"},
+    {{.path = "/v1/jobs/a/b"}, 404, "", "no path"},
+    {{.method = "DELETE", .path = "/v1/tasks"}, 405, "", "GET"},
+    {{.path = submissions, .token = "pkb_1_2", .body = "{}"}, 401, "Authorization", "not known"},
+    {{.path = submissions, .body = "{}"}, 401, "Authorization", "Bearer TOKEN"},
+    {{.path = submissions, .token = live.reader, .body = "{}"}, 403, "Authorization", "reader"},
+    {{.path = submissions, .token = live.ada, .body = "{}"}, 403, "Authorization", "worker"},
+    {{.path = "/v1/tasks", .token = live.ada}, 403, "Authorization", "worker"},
+    {{.path = "/v1/workers", .token = live.sam, .body = "{}"}, 403, "Authorization", "submitter"},
+
+    {{.path = submissions, .token = live.sam, .body = ""}, 400, "", ""},
+    {{.path = submissions, .token = live.sam, .body = "{"}, 400, "", ""},
+    {{.path = submissions, .token = live.sam, .body = "[]"}, 400, "", "object"},
+    {{.path = submissions, .token = live.sam, .body = "{\"source\":\"x\"}"}, 400, "task", ""},
+    {{.path = submissions, .token = live.sam, .body = "{\"task\":\"1\"}"}, 400, "source", ""},
+    {{.path = submissions, .token = live.sam, .body = "{\"task\":\"1\",\"source\":\"\"}"},
+     400,
+     "source",
+     ""},
+    {{.path = submissions, .token = live.sam, .body = "{\"task\":\"none\",\"source\":\"x\"}"},
+     400,
+     "task",
+     "none"},
+    {{.path = submissions, .token = live.sam, .body = "{\"task\":1,\"source\":\"x\"}"},
+     400,
+     "task",
+     "text"},
+    {{.path = submissions, .token = live.sam, .body = "{\"task\":\"1\",\"source\":\"x\",\"a\":1}"},
+     400,
+     "a",
+     ""},
+    {{.path = submissions,
+      .token = live.sam,
+      .body = "{\"task\":\"1\",\"task\":\"1\",\"source\":\"x\"}"},
+     400,
+     "task",
+     ""},
+    {{.path = submissions,
+      .token = live.sam,
+      .body = "{\"task\":\"1\",\"world\":3,\"source\":\"x\"}"},
+     400,
+     "world",
+     "1, 2, 4, 8"},
+    {{.path = submissions,
+      .token = live.sam,
+      .body = "{\"task\":\"1\",\"world\":9,\"source\":\"x\"}"},
+     400,
+     "world",
+     "8"},
+    {{.path = submissions,
+      .token = live.sam,
+      .body = "{\"task\":\"1\",\"dtype\":\"int8\",\"source\":\"x\"}"},
+     400,
+     "dtype",
+     "bf16, fp16, fp32"},
+    {{.path = submissions,
+      .token = live.sam,
+      .body = "{\"task\":\"1\",\"device\":\"abacus\",\"source\":\"x\"}"},
+     400,
+     "device",
+     "sim"},
+    {{.path = submissions, .token = live.sam, .body = "{\"task\":\"1\",\"source\":\"x\\u0000y\"}"},
+     400,
+     "source",
+     ""},
+    {{.path = submissions, .token = live.sam, .body = "{\"task\":\"1\",\"source\":\"\xff\xfe\"}"},
+     400,
+     "source",
+     "UTF-8"},
+    {{.path = "/v1/submissions?task=1",
+      .token = live.sam,
+      .body = "{\"task\":\"1\",\"source\":\"x\"}"},
+     400,
+     "task",
+     "text/x-cuda"},
+
+    {{.path = submissions, .token = live.sam, .type = raw, .body = "x"}, 400, "task", "no task"},
+    {{.path = "/v1/submissions?task=1", .token = live.sam, .type = raw, .body = ""},
+     400,
+     "source",
+     "empty"},
+    {{.path = "/v1/submissions?task=1", .token = live.sam, .type = raw, .body = "a\xc3("},
+     400,
+     "source",
+     "byte 1"},
+    {{.path = "/v1/submissions?task=1", .token = live.sam, .type = raw, .body = "a\0b", 3},
+     400,
+     "source",
+     "byte 1"},
+    {{.path = "/v1/submissions?task=1&model=a%0ab", .token = live.sam, .type = raw, .body = "x"},
+     400,
+     "model",
+     "control"},
+    {{.path = "/v1/submissions?task=1&world=x", .token = live.sam, .type = raw, .body = "x"},
+     400,
+     "world",
+     "from 1 to 8"},
+    {{.path = "/v1/submissions?task=1&dtype=q", .token = live.sam, .type = raw, .body = "x"},
+     400,
+     "dtype",
+     "bf16, fp16, fp32"},
+    {{.path = "/v1/submissions?task=1&device=q", .token = live.sam, .type = raw, .body = "x"},
+     400,
+     "device",
+     "sim"},
+    {{.path = "/v1/submissions?task=1&task=2", .token = live.sam, .type = raw, .body = "x"},
+     400,
+     "task",
+     "twice"},
+    {{.path = "/v1/submissions?task=1&colour=2", .token = live.sam, .type = raw, .body = "x"},
+     400,
+     "colour",
+     "colour"},
+    {{.path = "/v1/submissions?a&b&c&d&e&f&g&h&i", .token = live.sam}, 400, "", "8"},
+
+    {{.path = "/v1/submissions?limit=0", .token = live.sam}, 400, "limit", "from 1 to 200"},
+    {{.path = "/v1/jobs/x?wait=26", .token = live.sam}, 400, "wait", "from 0 to 25"},
+    {{.path = "/v1/jobs/x?since=", .token = live.sam}, 400, "since", "version"},
+    {{.path = "/v1/jobs/x", .token = live.sam}, 404, "", "no job"},
+    {{.path = "/v1/jobs/x/log", .token = live.sam}, 404, "", "no job"},
+    {{.path = "/v1/submissions/x", .token = live.sam}, 404, "", "no submission"},
+    {{.path = "/v1/submissions/x/jobs", .token = live.sam}, 404, "", "no submission"},
+    {{.path = "/v1/tasks/none", .token = live.sam}, 404, "", "no task"},
+    {{.path = "/v1/tasks/none/header", .token = live.sam}, 404, "", "no task"},
+    {{.path = "/v1/tasks/1/header?dtype=int8", .token = live.sam}, 400, "dtype", "bf16"},
+    {{.path = "/v1/tasks/1/board?world=3", .token = live.sam}, 400, "world", "1, 2, 4, 8"},
+    {{.path = "/v1/tasks/1/board?dtype=q", .token = live.sam}, 400, "dtype", "bf16"},
+    {{.path = "/v1/tasks/1/board?device=q", .token = live.sam}, 400, "device", "sim"},
+
+    {{.path = "/v1/workers", .token = live.ada, .body = "{}"}, 400, "name", "missing"},
+    {{.path = "/v1/workers",
+      .token = live.ada,
+      .body = "{\"name\":\"bob\",\"devices\":[{\"kind\":\"sim\",\"gpus\":8}],\"version\":\"1\"}"},
+     403,
+     "name",
+     "'ada'"},
+    {{.path = "/v1/workers/ada/lease",
+      .token = live.ada,
+      .body = "{\"kinds\":[\"sim\"],\"gpus\":8,\"wait_s\":0}"},
+     404,
+     "",
+     "POST /v1/workers"},
+    {{.path = "/v1/workers/bob/lease",
+      .token = live.ada,
+      .body = "{\"kinds\":[\"sim\"],\"gpus\":8,\"wait_s\":0}"},
+     403,
+     "name",
+     "'ada'"},
+    {{.path = "/v1/workers/ada/lease",
+      .token = live.ada,
+      .body = "{\"kinds\":[],\"gpus\":8,\"wait_s\":0}"},
+     400,
+     "kinds",
+     ""},
+    {{.path = "/v1/jobs/x/heartbeat",
+      .token = live.ada,
+      .body = "{\"worker\":\"bob\",\"epoch\":1,\"stage\":\"\"}"},
+     403,
+     "worker",
+     "'ada'"},
+    {{.path = "/v1/jobs/x/heartbeat",
+      .token = live.ada,
+      .body = "{\"worker\":\"ada\",\"epoch\":1,\"stage\":\"sleeping\"}"},
+     400,
+     "stage",
+     "building"},
+    {{.path = "/v1/jobs/x/heartbeat",
+      .token = live.ada,
+      .body = "{\"worker\":\"ada\",\"epoch\":1,\"stage\":\"\"}"},
+     404,
+     "",
+     "no job"},
+    {{.path = "/v1/jobs/x/result",
+      .token = live.ada,
+      .body = "{\"worker\":\"ada\",\"epoch\":1,\"result\":[]}"},
+     400,
+     "result",
+     ""},
+    {{.path = "/v1/jobs/x/result",
+      .token = live.ada,
+      .body = "{\"worker\":\"ada\",\"epoch\":1,\"result\":{\"verdict\":\"great\"}}"},
+     400,
+     "result.verdict",
+     "accepted"},
+};
+
+static void check_problem(const struct answer *answer, const struct refused *wanted)
+{
+    struct error problem = {0};
+    struct error err = {0};
+
+    assert_non_null(strstr(answer->headers, "application/problem+json"));
+    assert_int_equal(problem_read(&problem, answer->body.data, answer->body.size_bytes, &err), OK);
+    if (answer->status != wanted->status || strcmp(problem.field, wanted->field) != 0 ||
+        strstr(problem.message, wanted->says) == NULL) {
+        fail_msg("%s %s: %d field '%s': %s", wanted->asked.path,
+                 wanted->asked.body == NULL ? "" : wanted->asked.body, answer->status,
+                 problem.field, problem.message);
+    }
+}
+
+static void test_what_is_wrong_is_refused_by_name_and_nothing_is_stored(void **state)
+{
+    struct answer answer = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        live_call(&live, &refused[i].asked, &answer);
+        check_problem(&answer, &refused[i]);
+        buffer_release(&answer.body);
+    }
+    assert_int_equal(live_count(&live, "SELECT (SELECT count(*) FROM submission)"
+                                       " + (SELECT count(*) FROM job)"
+                                       " + (SELECT count(*) FROM source)"
+                                       " + (SELECT count(*) FROM worker)"
+                                       " + (SELECT count(*) FROM result)"),
+                     0);
+}
+
+/* Requests whose bytes matter. `ends`: the server hangs up after its answer. */
+static const struct framed {
+    const char *bytes;
+    int status;
+    const char *field;
+    const char *says;
+    bool ends;
+} framed[] = {
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+     400, "Content-Length", "twice", true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+     400, "Content-Length", "twice", true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
+     "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+     400, "Transfer-Encoding", "both", true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 400,
+     "Transfer-Encoding", "chunked", true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n", 413, "",
+     "1048576", true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nAuthorization: Basic abc\r\n"
+     "Content-Length: 2\r\n\r\n{}",
+     401, "Authorization", "bearer", false},
+};
+
+static void test_a_body_framed_in_two_ways_is_refused_and_the_connection_closed(void **state)
+{
+    struct answer answer = {0};
+    char byte;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof framed / sizeof framed[0]; i++) {
+        struct refused wanted = {
+            {.path = framed[i].bytes}, framed[i].status, framed[i].field, framed[i].says};
+        int fd = live_connect(&live);
+        assert_true(live_send(fd, framed[i].bytes, strlen(framed[i].bytes)));
+        assert_true(live_receive(fd, &answer));
+        check_problem(&answer, &wanted);
+        buffer_release(&answer.body);
+        if (framed[i].ends) {
+            assert_true(recv(fd, &byte, 1, 0) <= 0);
+        } else {
+            live_ask(fd, &(struct asked){.path = "/healthz"});
+            assert_true(live_receive(fd, &answer));
+            assert_int_equal(answer.status, 200);
+            buffer_release(&answer.body);
+        }
+        close(fd);
+    }
+    assert_int_equal(live_count(&live, "SELECT count(*) FROM submission"), 0);
+}
+
+static void test_a_body_without_a_length_is_counted(void **state)
+{
+    static const char head[] = "POST /v1/submissions?task=1 HTTP/1.1\r\nHost: x\r\n"
+                               "Content-Type: text/x-cuda\r\nTransfer-Encoding: chunked\r\n"
+                               "Authorization: Bearer ";
+    enum { CHUNK_BYTES = 65536 };
+    struct answer answer = {0};
+    struct buffer chunk = {0};
+
+    (void)state;
+    buffer_printf(&chunk, "%x\r\n", CHUNK_BYTES);
+    memset(buffer_reserve(&chunk, CHUNK_BYTES), 'x', CHUNK_BYTES);
+    chunk.size_bytes += CHUNK_BYTES;
+    buffer_printf(&chunk, "\r\n");
+    for (int chunks = 4; chunks <= 17; chunks += 13) { /* the source's limit, beyond the body's */
+        int fd = live_connect(&live);
+        assert_true(live_send(fd, head, strlen(head)));
+        assert_true(live_send(fd, live.sam, strlen(live.sam)));
+        assert_true(live_send(fd, "\r\n\r\n", 4));
+        for (int i = 0; i < chunks; i++) {
+            assert_true(live_send(fd, chunk.data, chunk.size_bytes));
+        }
+        assert_true(live_send(fd, "0\r\n\r\n", 5));
+        assert_true(live_receive(fd, &answer));
+        assert_int_equal(answer.status, chunks == 4 ? 201 : 413);
+        buffer_release(&answer.body);
+        close(fd);
+    }
+    buffer_release(&chunk);
+    assert_int_equal(live_count(&live, "SELECT count(*) FROM submission"), 1);
+    assert_int_equal(live_count(&live, "SELECT size_bytes FROM source"), SOURCE_MAX_BYTES);
+}
+
+static void test_a_source_beyond_its_limit_is_too_large(void **state)
+{
+    struct buffer body = {0};
+    struct answer answer = {0};
+    struct asked asked = {.token = live.sam};
+
+    (void)state;
+    memset(buffer_reserve(&body, SOURCE_MAX_BYTES + 1), 'x', SOURCE_MAX_BYTES + 1);
+    body.size_bytes = SOURCE_MAX_BYTES + 1;
+    asked.path = "/v1/submissions?task=1";
+    asked.type = raw;
+    asked.body = body.data;
+    asked.body_bytes = body.size_bytes;
+    live_call(&live, &asked, &answer);
+    check_problem(&answer, &(struct refused){asked, 413, "source", "262144"});
+    buffer_release(&answer.body);
+
+    struct buffer json = {0};
+    buffer_printf(&json, "{\"task\":\"1\",\"source\":\"");
+    buffer_append(&json, body.data, body.size_bytes);
+    buffer_printf(&json, "\"}");
+    asked = (struct asked){
+        .path = submissions, .token = live.sam, .body = json.data, .body_bytes = json.size_bytes};
+    live_call(&live, &asked, &answer);
+    assert_true(answer.status == 413 || answer.status == 400);
+    assert_non_null(strstr(answer.body.data, "\"field\":\"source\""));
+    buffer_release(&answer.body);
+    buffer_release(&json);
+    buffer_release(&body);
+    assert_int_equal(live_count(&live, "SELECT count(*) FROM submission"), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    static const struct CMUnitTest tests[] = {
+        TEST(test_what_is_wrong_is_refused_by_name_and_nothing_is_stored),
+        TEST(test_a_body_framed_in_two_ways_is_refused_and_the_connection_closed),
+        TEST(test_a_body_without_a_length_is_counted),
+        TEST(test_a_source_beyond_its_limit_is_too_large),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
