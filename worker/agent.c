@@ -1,10 +1,10 @@
 #include "worker/agent.h"
 
-#include "common/api.h"
 #include "common/clock.h"
 #include "common/lease.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "worker/connection.h"
 #include "worker/loop.h"
 
 #include <assert.h>
@@ -19,7 +19,6 @@ enum {
     LEASE_WAIT_S = 25,
     BACKOFF_FIRST_MS = 250,
     BACKOFF_MAX_MS = 10000,
-    FDS_WATCHED_MAX = 256,
 };
 
 #define AGENT_VERSION "0.1"
@@ -42,9 +41,8 @@ struct slot {
 
 struct agent {
     struct agent_options options;
-    struct api *api;
-    struct loop_timer *api_timer, *tick;
-    struct loop_watch *watches[FDS_WATCHED_MAX]; /* by descriptor */
+    struct connection *connection;
+    struct loop_timer *tick;
     struct slot slots[SLOTS_MAX];
     struct api_request *request; /* hello or lease */
     bool is_known, is_draining;
@@ -53,62 +51,6 @@ struct agent {
     struct error fatal_error;
 };
 
-/* ---- the API client on the loop ---- */
-
-static void on_socket_ready(void *context, unsigned events);
-
-struct socket_context {
-    struct agent *agent;
-    int fd;
-};
-static struct socket_context sockets[FDS_WATCHED_MAX];
-
-static void on_socket_ready(void *context, unsigned events)
-{
-    struct socket_context *socket = context;
-    unsigned got =
-        ((events & LOOP_READ) != 0 ? API_READ : 0) | ((events & LOOP_WRITE) != 0 ? API_WRITE : 0);
-
-    api_ready(socket->agent->api, socket->fd, got);
-}
-
-static void watch_socket(void *context, int fd, unsigned events)
-{
-    struct agent *agent = context;
-    unsigned wanted =
-        ((events & API_READ) != 0 ? LOOP_READ : 0) | ((events & API_WRITE) != 0 ? LOOP_WRITE : 0);
-
-    assert(fd >= 0);
-    assert(fd < FDS_WATCHED_MAX);
-    if (wanted == 0) {
-        loop_watch_close(agent->watches[fd]);
-        agent->watches[fd] = NULL;
-    } else if (agent->watches[fd] == NULL) {
-        sockets[fd] = (struct socket_context){agent, fd};
-        agent->watches[fd] = loop_watch_open(fd, wanted, on_socket_ready, &sockets[fd]);
-    } else {
-        loop_watch_set(agent->watches[fd], wanted);
-    }
-}
-
-static void on_api_timer(void *context)
-{
-    struct agent *agent = context;
-
-    loop_timer_close(agent->api_timer);
-    agent->api_timer = NULL;
-    api_timeout(agent->api);
-}
-
-static void set_api_timer(void *context, int64_t timeout_ms)
-{
-    struct agent *agent = context;
-
-    loop_timer_close(agent->api_timer);
-    agent->api_timer = timeout_ms < 0 ? NULL : loop_timer_open(timeout_ms, 0, on_api_timer, agent);
-}
-
-/* Sends `body`, which it releases. */
 static struct api_request *post(struct agent *agent, const char *path, const struct buffer *body,
                                 int64_t timeout_ms,
                                 void (*done)(void *context, const struct api_reply *reply),
@@ -122,7 +64,7 @@ static struct api_request *post(struct agent *agent, const char *path, const str
                             .done = done,
                             .context = context};
 
-    return api_start(agent->api, &call);
+    return api_start(connection_api(agent->connection), &call);
 }
 
 static char *job_path(const struct slot *slot, const char *what)
@@ -521,26 +463,19 @@ static void release(struct agent *agent)
             free_slot(&agent->slots[i]);
         }
     }
-    api_close(agent->api);
-    loop_timer_close(agent->api_timer);
-    for (int fd = 0; fd < FDS_WATCHED_MAX; fd++) {
-        loop_watch_close(agent->watches[fd]);
-    }
+    connection_close(agent->connection);
     free(agent);
 }
 
 enum status agent_run(const struct agent_options *options, struct error *err)
 {
     struct agent *agent = xcalloc(1, sizeof *agent);
-    struct api_options api = {.server = options->server,
-                              .token = options->token,
-                              .watches = {agent, watch_socket, set_api_timer}};
 
     agent->options = *options;
     for (int i = 0; i < options->slots; i++) {
         agent->slots[i].agent = agent;
     }
-    enum status status = api_open(&agent->api, &api, err);
+    enum status status = connection_open(&agent->connection, options->server, options->token, err);
     if (status != OK) {
         free(agent);
         return status;

@@ -100,7 +100,7 @@ static pid_t parent_of(pid_t pid)
     char path[64];
     char text[512] = "";
 
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return -1;
@@ -230,7 +230,7 @@ static _Noreturn void keep(int control, const struct box_program *programs, int 
         _exit(1);
     }
     for (int number = 1; number < NSIG; number++) {
-        signal(number, SIG_DFL);
+        (void)signal(number, SIG_DFL);
     }
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);

@@ -242,6 +242,23 @@ static void judge_failure(struct result *result)
     }
 }
 
+/* Where we built is of no use to anybody: "DIRECTORY/tmp/x.o" becomes "x.o". */
+static void forget_directory(const struct build *build, char *log)
+{
+    size_t length = strlen(build->directory);
+    char *to = log;
+
+    for (const char *from = log; *from != 0;) {
+        if (strncmp(from, build->directory, length) != 0) {
+            *to++ = *from++;
+            continue;
+        }
+        from += length;
+        from += strncmp(from, "/tmp/", 5) == 0 ? 5 : *from == '/';
+    }
+    *to = 0;
+}
+
 void build_judge(const struct build *build, const struct build_end *end,
                  const struct capture *output, struct result *result)
 {
@@ -249,6 +266,9 @@ void build_judge(const struct build *build, const struct build_end *end,
     int wait_status = end->wait_status;
 
     capture_write(output, &log, RESULT_LOG_MAX_BYTES);
+    if (log.data != NULL) {
+        forget_directory(build, log.data);
+    }
     result->stage = xstrdup("build");
     result->build_log = log.data; /* NULL where there was no output */
     if (capture_is_too_long(output)) {

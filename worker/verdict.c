@@ -247,8 +247,6 @@ void verdict_decide(const struct evidence *evidence, struct result *result)
         decide_device(evidence, result);
     } else if (evidence->judge != NULL) {
         copy_verdict(result, evidence->judge);
-    } else if (crashed >= 0) {
-        decide_crash(evidence, crashed, result);
     } else if (evidence->stop != STOP_NONE) {
         decide_stop(evidence, result);
     } else {
