@@ -18,6 +18,12 @@ struct sum sum_ranks(const struct run *run, struct tensor *const *in, int input,
     return (struct sum){value, 1.02 * (run->world - 1) * unit * magnitude};
 }
 
+const struct tolerance sum_tolerance = {
+    .bf16 = {.a = 0.03, .r = 0.008},
+    .fp16 = {.a = 0.004, .r = 0.001},
+    .fp32 = {.a = 1e-6, .r = 3e-7},
+};
+
 void fill_summands(bool integers, const struct tensor *tensor, uint64_t key, int rank)
 {
     if (integers) {

@@ -16,6 +16,9 @@ struct sum {
  */
 struct sum sum_ranks(const struct run *run, struct tensor *const *in, int input, int64_t index);
 
+/* The pages' table for such a sum of one tensor over up to eight ranks. */
+extern const struct tolerance sum_tolerance;
+
 /* Integers in [-15, 15], whose sums over eight ranks are exact in every dtype and order; or
  * (1 + rank) * N(0, 1), so that no rank's share goes unnoticed. */
 void fill_summands(bool integers, const struct tensor *tensor, uint64_t key, int rank);

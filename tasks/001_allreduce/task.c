@@ -30,12 +30,6 @@ static void oracle(const struct run *run, struct tensor *const *in, struct expec
     }
 }
 
-static const struct tolerance chain = {
-    .bf16 = {.a = 0.03, .r = 0.008},
-    .fp16 = {.a = 0.004, .r = 0.001},
-    .fp32 = {.a = 1e-6, .r = 3e-7},
-};
-
 const struct task task_allreduce = {
     .number = 1,
     .name = "allreduce",
@@ -47,7 +41,7 @@ const struct task task_allreduce = {
     .variants = {[ROUNDING] = {"rounding", AT_CHECK | AT_BENCH}, [EXACT] = {"exact", AT_CHECK}},
     .outputs = {[Y] = {.name = "y",
                        .ranks = RANKS_SAME,
-                       .tolerance = &chain,
+                       .tolerance = &sum_tolerance,
                        .exact_variants = SET_OF(EXACT)}},
     .declare = declare,
     .fill = fill,
