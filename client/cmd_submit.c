@@ -84,7 +84,7 @@ static enum status print_created(struct client *client, const struct buffer *bod
 {
     struct buffer text = {0};
 
-    buffer_printf(&text, "job %s of submission %s\n'pkb status %s --wait' follows it\n", job->id,
+    buffer_printf(&text, "%s of %s is queued\n'pkb status %s --wait' follows it\n", job->id,
                   job->submission_id, job->id);
     enum status status =
         client_print(client->options->value[OPTION_JSON] == NULL ? &text : body, err);

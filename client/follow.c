@@ -74,7 +74,7 @@ static void show_where(struct progress *progress, const struct job *job)
 {
     struct buffer text = {0};
 
-    buffer_printf(&text, "job %s: ", job->id);
+    buffer_printf(&text, "%s: ", job->id);
     show_progress(job, &text);
     progress_show(progress, text.data);
     buffer_release(&text);

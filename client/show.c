@@ -233,7 +233,7 @@ static void show_head(const struct job *job, const struct result *result, struct
     show_part(" (", result->reason, to);
     buffer_printf(to, "%s", result->reason != NULL && result->reason[0] != 0 ? ")" : "");
     show_part(": ", result->message, to);
-    buffer_printf(to, "\n  job %s: task %03d ", job->id, job->task_number);
+    buffer_printf(to, "\n  %s: task %03d ", job->id, job->task_number);
     show_text(job->task, to);
     buffer_printf(to, ", %d ranks, %s, %s", job->world, dtype_name(job->dtype),
                   device_kind_name(job->device));
@@ -258,7 +258,7 @@ static void show_head(const struct job *job, const struct result *result, struct
 void show_job(const struct job *job, const struct result *result, struct buffer *to)
 {
     if (result == NULL) {
-        buffer_printf(to, "job %s: ", job->id);
+        buffer_printf(to, "%s: ", job->id);
         show_progress(job, to);
         buffer_printf(to, "\n");
         return;

@@ -21,6 +21,7 @@ static int connections; /* accepted so far; only read while nothing is under way
 static struct MHD_Connection *hung[HUNG_MAX];
 static int hung_count;
 static bool is_stopping;
+static const char *const *script;
 
 static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode code)
@@ -62,6 +63,19 @@ static enum MHD_Result echo(struct MHD_Connection *connection, const char *metho
     return queued;
 }
 
+static enum MHD_Result play(struct MHD_Connection *connection)
+{
+    const char *body = *script;
+
+    if (script[1] == NULL || script[1][0] != 0) {
+        script++;
+    }
+    if (body == NULL) {
+        return answer(connection, 503, "text/html", "", 0);
+    }
+    return answer(connection, 200, "application/json", body, strlen(body));
+}
+
 static enum MHD_Result answer_path(struct MHD_Connection *connection, const char *method,
                                    const char *path, const struct buffer *body)
 {
@@ -88,6 +102,9 @@ static enum MHD_Result answer_path(struct MHD_Connection *connection, const char
     }
     if (strcmp(path, "/cut") == 0) {
         return MHD_NO;
+    }
+    if (strncmp(path, "/v1/jobs/", 9) == 0) {
+        return play(connection);
     }
     int beyond = 0;
     if (sscanf(path, "/large/%d", &beyond) == 1) {
@@ -176,4 +193,9 @@ const char *small_server_url(void *const *state)
 int small_server_connections(void)
 {
     return connections;
+}
+
+void small_server_script(const char *const *bodies)
+{
+    script = bodies;
 }

@@ -75,10 +75,10 @@ static void test_a_call_brings_path_and_token_and_gets_the_body(void **state)
 {
     const char *url = small_server_url(state);
 
-    struct seen seen = fetch(url, "/v1/jobs/a%2Fb");
+    struct seen seen = fetch(url, "/v1/tasks/a%2Fb");
     assert_int_equal(seen.status, OK);
     assert_int_equal(seen.http_status, 200);
-    assert_string_equal(seen.body, "GET /v1/jobs/a/b - Bearer secret 0 -");
+    assert_string_equal(seen.body, "GET /v1/tasks/a/b - Bearer secret 0 -");
 }
 
 static void test_a_body_is_posted_as_json(void **state)

@@ -12,7 +12,7 @@
 
 static struct job done(void)
 {
-    return (struct job){.id = "j1",
+    return (struct job){.id = "job_1",
                         .task_number = 1,
                         .task = "allreduce",
                         .world = 2,
@@ -78,7 +78,7 @@ static void test_a_job_without_a_result_is_one_line(void **state)
     (void)state;
     job.state = JOB_QUEUED;
     show_job(&job, NULL, &text);
-    assert_string_equal(text.data, "job j1: queued, next\n");
+    assert_string_equal(text.data, "job_1: queued, next\n");
     buffer_release(&text);
 }
 
@@ -99,7 +99,7 @@ static void test_accepted_shows_task_times_and_traffic(void **state)
     assert_string_equal(
         report(&result),
         "accepted\n"
-        "  job j1: task 001 allreduce, 2 ranks, bf16, sim, on ada; build 2.34 s, run 0.05 s\n"
+        "  job_1: task 001 allreduce, 2 ranks, bf16, sim, on ada; build 2.34 s, run 0.05 s\n"
         "\nbytes moved, by the rank that moved them and the owner of the memory:\n"
         "  sm_load\n"
         "                  of rank 0       of rank 1\n"
