@@ -207,15 +207,23 @@ static inline bool live_receive(int fd, struct answer *answer)
 {
     size_t used = 0;
     size_t length = 0;
+    char *end = NULL;
     char *field = NULL;
 
     *answer = (struct answer){0};
-    while (used < 4 || memcmp(answer->headers + used - 4, "\r\n\r\n", 4) != 0) {
+    while (end == NULL) {
+        char *to = answer->headers + used;
         assert_true(used + 1 < sizeof answer->headers);
-        if (recv(fd, answer->headers + used, 1, 0) != 1) {
+        ssize_t got = recv(fd, to, sizeof answer->headers - used - 1, MSG_PEEK);
+        if (got <= 0) {
             return false;
         }
-        used++;
+        to[got] = 0;
+        end = strstr(answer->headers, "\r\n\r\n");
+        size_t taken = end == NULL ? (size_t)got : (size_t)(end + 4 - to);
+        to[taken] = 0;
+        assert_int_equal(recv(fd, to, taken, 0), taken);
+        used += taken;
     }
     answer->status = (int)strtol(answer->headers + strcspn(answer->headers, " "), NULL, 10);
     field = strcasestr(answer->headers, "\r\nContent-Length:");

@@ -198,7 +198,7 @@ static void test_a_lease_without_a_heartbeat_returns_uncounted(void **state)
     struct job job = {0};
 
     push(fixture, 4, DEVICE_SIM);
-    for (int i = 1; i <= 10; i++) {
+    for (int64_t i = 1; i <= 10; i++) {
         assert_int_equal(lease(fixture, "ada", i * 10000, &job), OK);
         assert_int_equal(job.epoch, i);
         assert_int_equal(queue_expires_ms(fixture->queue), i * 10000 + FIRST_HEARTBEAT_MS);

@@ -254,25 +254,25 @@ static void test_what_is_wrong_is_refused_by_name_and_nothing_is_stored(void **s
 /* Requests whose bytes matter. `ends`: the server hangs up after its answer. */
 static const struct framed {
     const char *bytes;
-    int status;
     const char *field;
     const char *says;
+    int status;
     bool ends;
 } framed[] = {
     {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
-     400, "Content-Length", "twice", true},
+     "Content-Length", "twice", 400, true},
     {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
-     400, "Content-Length", "twice", true},
+     "Content-Length", "twice", 400, true},
     {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
      "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-     400, "Transfer-Encoding", "both", true},
-    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 400,
-     "Transfer-Encoding", "chunked", true},
-    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n", 413, "",
-     "1048576", true},
+     "Transfer-Encoding", "both", 400, true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n",
+     "Transfer-Encoding", "chunked", 400, true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n", "", "1048576",
+     413, true},
     {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nAuthorization: Basic abc\r\n"
      "Content-Length: 2\r\n\r\n{}",
-     401, "Authorization", "bearer", false},
+     "Authorization", "bearer", 401, false},
 };
 
 static void test_a_body_framed_in_two_ways_is_refused_and_the_connection_closed(void **state)
