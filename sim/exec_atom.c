@@ -28,7 +28,7 @@ static void finish(struct warp *warp, const struct insn *insn, uint32_t mask,
                    const struct access *access, uint32_t element_bytes, uint64_t changes)
 {
     warp->engine->changes += changes;
-    if (changes || !warp->engine->is_watching) {
+    if (changes) {
         access_wrote(warp, access, mask, element_bytes * insn->vector);
     }
 }

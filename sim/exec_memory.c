@@ -127,7 +127,9 @@ static void load_128(struct warp *warp, const struct insn *insn, uint32_t mask)
             }                                                                                      \
         }                                                                                          \
         warp->engine->changes += changes;                                                          \
-        access_wrote(warp, &access, mask, sizeof(type) * insn->vector);                            \
+        if (changes || !warp->engine->is_watching) {                                               \
+            access_wrote(warp, &access, mask, sizeof(type) * insn->vector);                        \
+        }                                                                                          \
     }
 STORE(store_8, uint32_t, uint8_t)
 STORE(store_16, uint32_t, uint16_t)
@@ -147,7 +149,9 @@ static void store_128(struct warp *warp, const struct insn *insn, uint32_t mask)
         STORE_LANES(struct quad)
     }
     warp->engine->changes += changes;
-    access_wrote(warp, &access, mask, (uint32_t)sizeof(struct quad) * insn->vector);
+    if (changes || !warp->engine->is_watching) {
+        access_wrote(warp, &access, mask, (uint32_t)sizeof(struct quad) * insn->vector);
+    }
 }
 
 /* clang-format off */
