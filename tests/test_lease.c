@@ -70,7 +70,9 @@ static void test_a_lease_request_round_trips_and_waits_at_most_25_seconds(void *
     (void)state;
     lease_request_write(&request, &json);
     assert_int_equal(lease_request_read(&read, json.data, json.size_bytes, &err), OK);
-    assert_memory_equal(&read, &request, sizeof read);
+    assert_int_equal(read.kinds, request.kinds);
+    assert_int_equal(read.gpus, 8);
+    assert_int_equal(read.wait_s, LEASE_WAIT_MAX_S);
     assert_int_equal(lease_request_read(&read, longer, strlen(longer), &err), ERR_INVALID);
     assert_string_equal(err.field, "wait_s");
     assert_int_equal(lease_request_read(&read, none, strlen(none), &err), ERR_INVALID);
@@ -91,7 +93,9 @@ static void test_a_heartbeat_and_its_reply_round_trip(void **state)
     (void)state;
     heartbeat_write(&heartbeat, &json);
     assert_int_equal(heartbeat_read(&read, json.data, json.size_bytes, &err), OK);
-    assert_memory_equal(&read, &heartbeat, sizeof read);
+    assert_string_equal(read.worker, "ada");
+    assert_int_equal(read.epoch, 3);
+    assert_int_equal(read.stage, STAGE_BUILDING);
     json.size_bytes = 0;
     heartbeat_reply_write(&reply, &json);
     assert_int_equal(heartbeat_reply_read(&read_reply, json.data, json.size_bytes, &err), OK);
