@@ -75,7 +75,7 @@ names()
     files '*' | xargs grep -InE '/wor[k]/|/tmp/pk[b]|/opt/whee[l]|\.\./share[d]/' /dev/null |
         sed 's/^\([^:]*:[0-9]*\):/\1: names: a path of one machine: /'
     files '*' | xargs grep -InoE 'https?://[A-Za-z0-9][A-Za-z0-9.-]*' /dev/null |
-        grep -vE '://(127\.0\.0\.1|localhost|host|HOST|www\.rfc-editor\.org|json-schema\.org)$' |
+        grep -vE '://(127\.0\.0\.1|[A-Za-z]+|www\.rfc-editor\.org|json-schema\.org)$' |
         grep -vE '://([a-z.-]+\.)?example(\.(com|org|net))?$' |
         sed 's/^\([^:]*:[0-9]*\):/\1: names: an address: /'
 }
@@ -101,17 +101,20 @@ format()
         sed -n 's/^\([^:]*:[0-9]*\):[0-9]*: warning: \(.*\)$/\1: format: \2/p'
 }
 
+# uninitvar is left to clang-analyzer, which sees what a callee fills.
 check_cppcheck()
 {
     mkdir -p "$cache/cppcheck"
     files '*.c' >"$cache/cppcheck.files"
     cppcheck --enable=warning,performance,portability --quiet --inline-suppr -j 2 -I. \
-        -D_GNU_SOURCE --suppress=missingIncludeSystem --cppcheck-build-dir="$cache/cppcheck" \
+        -D_GNU_SOURCE --suppress=missingIncludeSystem --suppress=uninitvar \
+        --cppcheck-build-dir="$cache/cppcheck" \
         --template='{file}:{line}: cppcheck: {message} [{id}]' --template-location= \
         --file-list="$cache/cppcheck.files" 2>&1
 }
 
-# One file per process: clang-tidy 14 forgets what va_start is after the first file.
+# One file per process: clang-tidy 14 forgets what va_start is after the first file. The parameters of
+# CUDA's own functions are not ours to count.
 tidy_one()
 {
     # shellcheck disable=SC2086 # a list of words
@@ -120,8 +123,8 @@ tidy_one()
     if [ ! -e "$known" ]; then
         # shellcheck disable=SC2086 # a list of words
         clang-tidy --quiet "$1" -- $flags 2>&1 |
-            sed -n "s|^$PWD/||; s/^\(.*:[0-9]*\):[0-9]*: \(error\|warning\): /\1: tidy: /p" \
-                >"$known.$$"
+            sed -n "s|^$PWD/||; s/^\(.*:[0-9]*\):[0-9]*: \(error\|warning\): /\1: tidy: /p" |
+            sed "/^sim.*function '_*\(cu\|nccl\)[A-Za-z0-9_]*' exceeds/d" >"$known.$$"
         mv "$known.$$" "$known"
     fi
     cat "$known"
