@@ -39,6 +39,7 @@ void engine_close(struct engine *engine);
 /* Windows of the generic address space that are not global memory; the same on every client. */
 #define WINDOW_SHARED 0x0000700000000000u /* a CTA's shared memory, 16 MiB */
 #define WINDOW_LOCAL 0x0000700100000000u  /* a thread's local memory, 16 MiB */
+#define WINDOWS_END 0x0000700800000000u   /* from here on memory may lie again */
 
 enum { MAP_READ = 1, MAP_WRITE = 2 };
 

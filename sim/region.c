@@ -31,13 +31,12 @@ static size_t lower_bound(const struct regions *regions, uint64_t address)
 static bool is_allowed(uint64_t address, uint64_t size_bytes)
 {
     const uint64_t highest = 1ull << 47;
-    const uint64_t windows_end = WINDOW_LOCAL + (1ull << 32);
 
     if (!size_bytes || address < LOWEST_ADDRESS || size_bytes > highest ||
         address > highest - size_bytes) {
         return false;
     }
-    return address + size_bytes <= WINDOW_SHARED || address >= windows_end;
+    return address + size_bytes <= WINDOW_SHARED || address >= WINDOWS_END;
 }
 
 static enum status map(struct client *client, struct region *region, struct error *err)
@@ -160,7 +159,11 @@ enum status region_set_access(struct client *client, struct region *region, int 
     }
     unmap(client, region);
     region->access = access;
-    return access ? map(client, region, err) : OK;
+    enum status status = access ? map(client, region, err) : OK;
+    if (status) {
+        region->access = 0;
+    }
+    return status;
 }
 
 void regions_release(struct client *client)

@@ -166,7 +166,8 @@ enum status space_map(struct space *space, const struct mapping *mapping, struct
     uint64_t end = mapping->address + mapping->size_bytes;
     uint32_t at = position(space, mapping->address);
 
-    if (mapping->size_bytes == 0 || end <= mapping->address || end > WINDOW_SHARED) {
+    if (mapping->size_bytes == 0 || end <= mapping->address ||
+        (end > WINDOW_SHARED && mapping->address < WINDOWS_END)) {
         return error_set(err, ERR_INVALID, "%#lx bytes at %#lx are outside global memory",
                          mapping->size_bytes, mapping->address);
     }
