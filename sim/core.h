@@ -60,9 +60,10 @@ struct warp {
         stop_pc;   /* leave the straight run here: another group stands there, or `leave` is set */
     uint32_t live; /* lanes that have not exited */
     enum leave leave;
-    bool is_strong; /* a strong access since the last back edge */
-    uint32_t edges; /* back edges with strong accesses in this visit */
-    uint64_t steps; /* instructions in this visit */
+    bool rests_after_store; /* a strong one: what comes later may be too late for others */
+    bool is_strong;         /* a strong access since the last back edge */
+    uint32_t edges;         /* back edges with strong accesses in this visit */
+    uint64_t steps;         /* instructions in this visit */
     uint64_t steps_max;
     uint64_t threads; /* thread-instructions, moved to the engine after each visit */
     struct spin spin;

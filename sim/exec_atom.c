@@ -31,6 +31,9 @@ static void finish(struct warp *warp, const struct insn *insn, uint32_t mask,
     if (changes) {
         access_wrote(warp, access, mask, element_bytes * insn->vector);
     }
+    if (insn->op == OP_RED && warp->rests_after_store) {
+        warp_yield(warp);
+    }
 }
 
 /* What a spin on an atomic sees: what the first lane got. */

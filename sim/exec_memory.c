@@ -105,6 +105,18 @@ static void load_128(struct warp *warp, const struct insn *insn, uint32_t mask)
         *to = value;                                                                               \
     }
 
+static void finish_store(struct warp *warp, const struct insn *insn, uint32_t mask,
+                         const struct access *access, uint32_t size_bytes, uint64_t changes)
+{
+    warp->engine->changes += changes;
+    if (changes || !warp->engine->is_watching) {
+        access_wrote(warp, access, mask, size_bytes);
+    }
+    if (insn->sem != SEM_WEAK && warp->rests_after_store) {
+        warp_yield(warp);
+    }
+}
+
 #define STORE(name, lane_type, type)                                                               \
     static void name(struct warp *warp, const struct insn *insn, uint32_t mask)                    \
     {                                                                                              \
@@ -126,10 +138,7 @@ static void load_128(struct warp *warp, const struct insn *insn, uint32_t mask)
                 STORE_LANES(type)                                                                  \
             }                                                                                      \
         }                                                                                          \
-        warp->engine->changes += changes;                                                          \
-        if (changes || !warp->engine->is_watching) {                                               \
-            access_wrote(warp, &access, mask, sizeof(type) * insn->vector);                        \
-        }                                                                                          \
+        finish_store(warp, insn, mask, &access, sizeof(type) * insn->vector, changes);             \
     }
 STORE(store_8, uint32_t, uint8_t)
 STORE(store_16, uint32_t, uint16_t)
@@ -148,10 +157,7 @@ static void store_128(struct warp *warp, const struct insn *insn, uint32_t mask)
         const struct quad *a = SOURCE(struct quad, i + 1);
         STORE_LANES(struct quad)
     }
-    warp->engine->changes += changes;
-    if (changes || !warp->engine->is_watching) {
-        access_wrote(warp, &access, mask, (uint32_t)sizeof(struct quad) * insn->vector);
-    }
+    finish_store(warp, insn, mask, &access, (uint32_t)sizeof(struct quad) * insn->vector, changes);
 }
 
 /* clang-format off */

@@ -38,8 +38,27 @@ static void finish_warps(struct engine *engine, struct cta *cta)
     }
 }
 
+/* How a device is run in one sweep. */
+struct tempo {
+    uint64_t steps_max; /* of a warp, at least */
+    uint64_t starts;    /* CTAs that may start */
+    bool rests_after_store;
+};
+
+static struct tempo choose_tempo(struct engine *engine)
+{
+    static const uint16_t starts[] = {1, 1, 2, 4, 16, 64, 256, 1024};
+
+    if (engine->is_watching) {
+        return (struct tempo){STEPS_WATCHED, UINT64_MAX, false};
+    }
+    return (struct tempo){(uint64_t)256 << below(engine, 9),
+                          starts[below(engine, sizeof(starts) / sizeof(*starts))],
+                          below(engine, 4) == 0};
+}
+
 /* Runs all warps of a CTA until each rests, waits or is gone. */
-static void cta_visit(struct engine *engine, struct cta *cta, uint64_t steps_max)
+static void cta_visit(struct engine *engine, struct cta *cta, const struct tempo *tempo)
 {
     struct grid *grid = cta->grid;
     uint32_t first = (uint32_t)below(engine, cta->warp_count);
@@ -47,7 +66,8 @@ static void cta_visit(struct engine *engine, struct cta *cta, uint64_t steps_max
     for (uint32_t i = 0; i < cta->warp_count && !grid->fault; i++) {
         struct warp *warp = &cta->warps[(first + i) % cta->warp_count];
         if (warp->live) {
-            warp->steps_max = steps_max;
+            warp->steps_max = tempo->steps_max;
+            warp->rests_after_store = tempo->rests_after_store;
             warp_visit(warp);
         }
     }
@@ -82,7 +102,7 @@ static bool must_look(const struct engine *engine)
            engine->instructions >= engine->options.fuel;
 }
 
-static void visit_live(struct engine *engine, struct grid *grid, uint64_t steps_max)
+static void visit_live(struct engine *engine, struct grid *grid, const struct tempo *tempo)
 {
     uint32_t count = grid->live_count;
     uint32_t first = (uint32_t)below(engine, count);
@@ -91,26 +111,26 @@ static void visit_live(struct engine *engine, struct grid *grid, uint64_t steps_
     for (uint32_t i = 0; i < count && grid->state == GRID_RUNNING && !must_look(engine); i++) {
         uint32_t at = (first + count - 1 - i) % count;
         if (at < grid->live_count) {
-            cta_visit(engine, grid->live[at], steps_max);
+            cta_visit(engine, grid->live[at], tempo);
         }
     }
 }
 
-static void start_ctas(struct engine *engine, struct grid *grid, uint64_t steps_max)
+static void start_ctas(struct engine *engine, struct grid *grid, const struct tempo *tempo)
 {
     const struct device *device = grid->device;
     uint64_t capacity = (uint64_t)DEVICE_CAPACITY * (uint64_t)engine->options.sm_count;
-    uint64_t starts = engine->is_watching ? grid->cta_count : (uint64_t)1 << below(engine, 9);
+    uint64_t starts = tempo->starts;
 
     while (grid->state == GRID_RUNNING && grid->ctas_started < grid->cta_count && starts-- > 0 &&
            device->used + grid->cost <= capacity && !must_look(engine)) {
-        cta_visit(engine, cta_start(grid), steps_max);
+        cta_visit(engine, cta_start(grid), tempo);
     }
 }
 
 static void visit_device(struct engine *engine, struct device *device)
 {
-    uint64_t steps_max = engine->is_watching ? STEPS_WATCHED : (uint64_t)256 << below(engine, 9);
+    struct tempo tempo = choose_tempo(engine);
 
     for (struct grid *grid = device->grids; grid && !must_look(engine); grid = grid->next) {
         if (grid->state != GRID_RUNNING) {
@@ -121,8 +141,8 @@ static void visit_device(struct engine *engine, struct device *device)
             proof_changed(engine);
             continue;
         }
-        visit_live(engine, grid, steps_max);
-        start_ctas(engine, grid, steps_max);
+        visit_live(engine, grid, &tempo);
+        start_ctas(engine, grid, &tempo);
     }
 }
 
