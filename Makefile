@@ -137,6 +137,12 @@ $(BUILD)/sim/stubs_cuda.c: $(call objs,$(sim_cuda_src)) sim/stubs.sh
 	sh sim/stubs.sh $(CUDA_HOME)/lib64/stubs/libcuda.so pkb_cuda_refuse $(filter %.o,$^) >$@.new && mv $@.new $@
 $(BUILD)/sim/stubs_cudart.c: $(call objs,$(sim_cudart_src)) sim/stubs.sh
 	sh sim/stubs.sh $(CUDA_HOME)/lib64/libcudart.so.13 runtime_refuse $(filter %.o,$^) >$@.new && mv $@.new $@
+$(BUILD)/sim/stubs_nccl.c: $(call objs,$(sim_nccl_src)) sim/stubs.sh
+	sh sim/stubs.sh $(CUDA_HOME)/lib64/libnccl.so.2 nccl_refuse_call $(filter %.o,$^) >$@.new && mv $@.new $@
+$(BUILD)/sim/stubs_cublas.c: $(call objs,$(sim_cublas_src)) sim/stubs.sh
+	sh sim/stubs.sh $(CUDA_HOME)/lib64/libcublas.so.13 blas_refuse_call $(filter %.o,$^) >$@.new && mv $@.new $@
+$(BUILD)/sim/stubs_cublaslt.c: $(call objs,$(sim_cublaslt_src)) sim/stubs.sh
+	sh sim/stubs.sh $(CUDA_HOME)/lib64/libcublasLt.so.13 blas_refuse_call $(filter %.o,$^) >$@.new && mv $@.new $@
 $(BUILD)/lib/sim/libcuda.so.1: $(call objs,$(sim_cuda_src)) $(BUILD)/sim/stubs_cuda.c sim/libcuda.map
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -fPIC -shared -Wl,-soname,libcuda.so.1 \
@@ -151,19 +157,19 @@ $(BUILD)/sim/%.o: sim/%.cu sim/%.h
 	@mkdir -p $(@D)
 	$(NVCC) -std=c++17 -O3 -lineinfo --no-compress -Xcompiler -fPIC,-fvisibility=hidden \
 	    -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90] -c $< -o $@
-$(BUILD)/lib/nccl/libnccl.so.2: $(call objs,$(sim_nccl_src)) $(BUILD)/sim/nccl_reduce.o sim/libnccl.map
+$(BUILD)/lib/nccl/libnccl.so.2: $(call objs,$(sim_nccl_src)) $(BUILD)/sim/nccl_reduce.o $(BUILD)/sim/stubs_nccl.c sim/libnccl.map
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=sim/libnccl.map \
-	    $(filter %.o,$^) $(cuda_libs) -lpthread -o $@
+	$(CC) $(CFLAGS) $(LDFLAGS) -fPIC -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=sim/libnccl.map \
+	    $(filter %.o %.c,$^) $(cuda_libs) -ldl -lpthread -o $@
 # cuBLAS contains a runtime of its own, so the simulator replaces it.
-$(BUILD)/lib/sim/libcublasLt.so.13: $(call objs,$(sim_cublaslt_src)) $(BUILD)/sim/cublas_gemm.o sim/libcublaslt.map
+$(BUILD)/lib/sim/libcublasLt.so.13: $(call objs,$(sim_cublaslt_src)) $(BUILD)/sim/cublas_gemm.o $(BUILD)/sim/stubs_cublaslt.c sim/libcublaslt.map
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,libcublasLt.so.13 -Wl,--version-script=sim/libcublaslt.map \
-	    $(filter %.o,$^) $(cuda_libs) -o $@
-$(BUILD)/lib/sim/libcublas.so.13: $(call objs,$(sim_cublas_src)) sim/libcublas.map $(BUILD)/lib/sim/libcublasLt.so.13
+	$(CC) $(CFLAGS) $(LDFLAGS) -fPIC -shared -Wl,-soname,libcublasLt.so.13 -Wl,--version-script=sim/libcublaslt.map \
+	    $(filter %.o %.c,$^) $(cuda_libs) -ldl -o $@
+$(BUILD)/lib/sim/libcublas.so.13: $(call objs,$(sim_cublas_src)) $(BUILD)/sim/stubs_cublas.c sim/libcublas.map $(BUILD)/lib/sim/libcublasLt.so.13
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -shared -Wl,-soname,libcublas.so.13 -Wl,--version-script=sim/libcublas.map \
-	    $(filter %.o,$^) $(BUILD)/lib/sim/libcublasLt.so.13 $(cuda_libs) -o $@
+	$(CC) $(CFLAGS) $(LDFLAGS) -fPIC -shared -Wl,-soname,libcublas.so.13 -Wl,--version-script=sim/libcublas.map \
+	    $(filter %.o %.c,$^) $(BUILD)/lib/sim/libcublasLt.so.13 $(cuda_libs) -ldl -o $@
 
 # ---- tests ----
 

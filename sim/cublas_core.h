@@ -9,6 +9,9 @@
 /* Says on stderr what this library does not have, and returns CUBLAS_STATUS_NOT_SUPPORTED. */
 cublasStatus_t blas_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* For calls that this library lacks (sim/stubs.sh): names the call to the simulator as well. */
+cublasStatus_t blas_refuse_call(const char *name);
+
 /* What sums and scalars of a compute type are: 0, or -1 where we do not have it. */
 int blas_compute_dtype(cublasComputeType_t compute, cudaDataType *sum_dtype);
 

@@ -84,6 +84,8 @@ ncclResult_t nccl_fail(ncclComm_t comm, ncclResult_t result, const char *format,
     __attribute__((format(printf, 3, 4)));
 ncclResult_t nccl_cuda(ncclComm_t comm, int cuda_error, const char *what);
 size_t nccl_type_bytes(ncclDataType_t dtype); /* 0: no such type */
+/* For calls that this library lacks (sim/stubs.sh): names the call to the simulator as well. */
+ncclResult_t nccl_refuse_call(const char *name);
 /* Traffic between true and false counts as NCCL's, where the device can tell. */
 void nccl_tag(bool is_ours);
 

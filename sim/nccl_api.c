@@ -189,19 +189,3 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
     (void)handle;
     return ncclSuccess;
 }
-
-ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size_bytes,
-                                    ncclWindow_t *window, int flags)
-{
-    (void)buffer;
-    (void)size_bytes;
-    (void)window;
-    (void)flags;
-    return nccl_fail(comm, ncclInvalidUsage, "ncclCommWindowRegister is not in this library");
-}
-
-ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
-{
-    (void)window;
-    return nccl_fail(comm, ncclInvalidUsage, "ncclCommWindowDeregister is not in this library");
-}

@@ -59,6 +59,17 @@ void nccl_tag(bool is_ours)
     }
 }
 
+ncclResult_t nccl_refuse_call(const char *name)
+{
+    int (*refuse)(const char *) = NULL;
+
+    *(void **)&refuse = dlsym(RTLD_DEFAULT, "pkb_cuda_refuse");
+    if (refuse != NULL) {
+        (void)refuse(name);
+    }
+    return nccl_fail(NULL, ncclInvalidUsage, "%s is not in this library", name);
+}
+
 /* ---- the region of every rank ---- */
 
 static CUmemAllocationProp region_properties(int device)
@@ -400,17 +411,6 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *out,
     return comm_create(out, members, &all[0].id, own);
 }
 
-ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int excluded_count, ncclComm_t *out,
-                            ncclConfig_t *config, int flags)
-{
-    (void)excluded;
-    (void)excluded_count;
-    (void)config;
-    (void)flags;
-    *out = NULL;
-    return nccl_fail(comm, ncclInvalidUsage, "ncclCommShrink is not in this library");
-}
-
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     (void)comm;
@@ -438,10 +438,4 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
         comm_free(comm);
     }
     return ncclSuccess;
-}
-
-ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
-{
-    (void)flags;
-    return nccl_fail(comm, ncclInvalidUsage, "ncclCommRevoke is not in this library");
 }

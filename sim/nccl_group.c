@@ -112,12 +112,6 @@ ncclResult_t ncclGroupEnd(void)
     return result == ncclSuccess ? run_queued() : result;
 }
 
-ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
-{
-    (void)info;
-    return nccl_fail(NULL, ncclInvalidUsage, "ncclGroupSimulateEnd is not in this library");
-}
-
 static ncclResult_t check(const struct operation *operation)
 {
     ncclComm_t comm = operation->comm;
