@@ -113,8 +113,8 @@ check_cppcheck()
         --file-list="$cache/cppcheck.files" 2>&1
 }
 
-# One file per process: clang-tidy 14 forgets what va_start is after the first file. The parameters of
-# CUDA's own functions are not ours to count.
+# One file per process: clang-tidy 14 forgets what va_start is after the first. How many parameters
+# CUDA's own functions have is not ours to say.
 tidy_one()
 {
     # shellcheck disable=SC2086 # a list of words
