@@ -197,9 +197,7 @@ static const struct answer traps[] = {
 static void test_the_traps_of_the_pages_are_refused(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof(traps) / sizeof(traps[0]); i++) {
-        refuse_everywhere(&traps[i]);
-    }
+    refuse_everywhere(traps, sizeof(traps) / sizeof(traps[0]));
 }
 
 int main(void)
