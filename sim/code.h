@@ -440,6 +440,9 @@ enum status image_parse(struct image **image, const char *ptx, size_t size_bytes
                         struct error *err);
 void image_close(struct image *image);
 
+/* A function's name as a person wrote it; allocated. */
+char *image_demangle(const char *name);
+
 /* The kernel called `name`, or NULL. */
 const struct kernel *image_kernel(const struct image *image, const char *name);
 
