@@ -128,7 +128,7 @@ $(BUILD)/bin/pkb-rank: $(call objs,worker/rank.c) $(lib_worker) $(lib_common)
 	$(CC) $(LDFLAGS) $^ $(cuda_libs) $(common_libs) -ldl -o $@
 $(BUILD)/bin/pkb-simd: $(call objs,$(sim_main)) $(lib_sim) $(lib_common)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $^ $(common_libs) -lseccomp -lm -o $@
+	$(CC) $(LDFLAGS) $^ $(common_libs) -lseccomp -lzstd -lstdc++ -lm -o $@
 
 # ---- the simulator's drop-in libraries ----
 
@@ -177,7 +177,7 @@ test_libs := $(lib_test) $(lib_worker) $(lib_server) $(lib_client) $(lib_sim) $(
 $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(test_libs)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(TEST_LDFLAGS) $< $(test_libs) -lcmocka -lmicrohttpd -lsqlite3 -lsodium -lzstd -luv \
-	    -lseccomp $(cuda_libs) $(common_libs) -lm -ldl -o $@
+	    -lseccomp $(cuda_libs) $(common_libs) -lstdc++ -lm -ldl -o $@
 tests: $(tests)
 
 deps:
