@@ -53,7 +53,8 @@ CREATE TABLE job (
     internal_error_epoch INTEGER NOT NULL DEFAULT 0
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX job_by_submission ON job (submission, id);
-CREATE INDEX job_queued ON job (queued_ms, id) WHERE state = 'queued';
+-- In the order of leases, with all that a lease asks for.
+CREATE INDEX job_queued ON job (state, queued_ms, id, world, device) WHERE state = 'queued';
 CREATE INDEX job_leased ON job (id) WHERE state = 'leased';
 
 -- How a job ended. What boards sort by is copied here.

@@ -69,8 +69,8 @@ static void read_row(struct sqlite3_stmt *select, struct job *job)
 /* How many queued jobs come before this one: the order is that of queue.c's lease. */
 static enum status read_position(struct db *db, struct job *job, struct error *err)
 {
-    static const char sql[] = "SELECT count(*) FROM job"
-                              " WHERE state = 'queued' AND (queued_ms, id) < (?1, ?2)";
+    static const char sql[] = "SELECT count(*) FROM (SELECT 1 FROM job"
+                              " WHERE state = 'queued' AND (queued_ms, id) < (?1, ?2) LIMIT ?3)";
     struct sqlite3_stmt *select = NULL;
     bool row = false;
     enum status status = OK;
@@ -84,6 +84,7 @@ static enum status read_position(struct db *db, struct job *job, struct error *e
     }
     sqlite3_bind_int64(select, 1, job->queued_ms);
     db_bind_text(select, 2, job->id);
+    sqlite3_bind_int(select, 3, QUEUE_POSITION_MAX);
     status = db_step(db, select, &row, err);
     if (status == OK) {
         job->queue_position = sqlite3_column_int(select, 0);

@@ -8,7 +8,10 @@
 #include "common/job.h"
 #include "server/db.h"
 
-enum { JOBS_LIST_MAX = 1000 };
+enum {
+    JOBS_LIST_MAX = 1000,
+    QUEUE_POSITION_MAX = 1000, /* this place or a later one: nobody counts further */
+};
 
 /* Stores a queued job: id, submission_id, world, dtype, device and queued_ms are filled in. */
 enum status job_add(struct db *db, const struct job *job, uint64_t seed, struct error *err);

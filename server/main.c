@@ -98,7 +98,7 @@ static enum status read_options(int count, char **words, struct options *options
 
 static enum status add_token(struct db *db, struct token *token, struct error *err)
 {
-    char text[TOKEN_TEXT_MAX];
+    char text[TOKEN_TEXT_MAX] = "";
     enum status status = db_begin(db, err);
 
     if (status == OK) {

@@ -18,6 +18,7 @@
 struct queue {
     struct db *db;
     int64_t ttl_ms;
+    int queued; /* jobs in that state */
     struct leases leases;
     struct buffer changes; /* ids of ID_MAX bytes each */
 };
@@ -52,6 +53,23 @@ static void read_lease(struct sqlite3_stmt *select, struct lease *lease)
     lease->stage = (enum job_stage)job_stage_find(stage);
 }
 
+static enum status count_queued(struct db *db, int *count, struct error *err)
+{
+    static const char sql[] = "SELECT count(*) FROM job WHERE state = 'queued'";
+    struct sqlite3_stmt *select = NULL;
+    bool row = false;
+    enum status status = db_prepare(db, sql, &select, err);
+
+    if (status == OK) {
+        status = db_step(db, select, &row, err);
+    }
+    if (status == OK) {
+        *count = sqlite3_column_int(select, 0);
+        db_reset(select);
+    }
+    return status;
+}
+
 enum status queue_open(struct queue **queue, struct db *db, int64_t ttl_ms, struct moment now,
                        struct error *err)
 {
@@ -78,12 +96,28 @@ enum status queue_open(struct queue **queue, struct db *db, int64_t ttl_ms, stru
             leases_put(&opened->leases, &lease);
         }
     }
+    if (status == OK) {
+        status = count_queued(db, &opened->queued, err);
+    }
     if (status != OK) {
         queue_close(opened);
         return status;
     }
     *queue = opened;
     return OK;
+}
+
+enum status queue_push(struct queue *queue, struct job *job, uint64_t seed, struct error *err)
+{
+    enum status status = job_add(queue->db, job, seed, err);
+
+    if (status == OK) {
+        /* The youngest of all: to count those before it in the table would take longest. */
+        job->queue_position =
+            queue->queued < QUEUE_POSITION_MAX ? queue->queued : QUEUE_POSITION_MAX;
+        queue->queued++;
+    }
+    return status;
 }
 
 void queue_close(struct queue *queue)
@@ -150,6 +184,7 @@ enum status queue_lease(struct queue *queue, const struct lease_wish *wish, stru
     lease.until_ms =
         now.boot_ms + (queue->ttl_ms < FIRST_HEARTBEAT_MS ? queue->ttl_ms : FIRST_HEARTBEAT_MS);
     leases_put(&queue->leases, &lease);
+    queue->queued--;
     log_event(LOG_INFO, "job.leased", "job=%s worker=%s epoch=%lld", id, wish->worker,
               (long long)lease.epoch);
     note_change(queue, id);
@@ -311,27 +346,28 @@ static enum status take_result(struct queue *queue, const struct result_row *row
                                struct error *err)
 {
     struct lease lease = {.epoch = row->epoch};
-    const char *kind = "job.done";
+    bool is_retried = false;
     enum status status = OK;
 
     *changed = false;
     memcpy(lease.job_id, row->job->id, sizeof lease.job_id);
     (void)snprintf(lease.worker, sizeof lease.worker, "%s", row->worker);
     if (row->verdict == VERDICT_INTERNAL_ERROR) {
-        kind = "job.retried";
         status = try_again(queue, &lease, changed, err);
+        is_retried = *changed;
     }
     if (status == OK && !*changed) {
-        kind = "job.done";
         status = finish(queue, row, changed, err);
     }
     if (status != OK || !*changed) {
         return status;
     }
+    const char *kind = is_retried ? "job.retried" : "job.done";
     status =
         event_add(queue->db, row->finished_ms, kind, row->job->id, verdict_name(row->verdict), err);
     if (status == OK) {
         leases_drop(&queue->leases, row->job->id);
+        queue->queued += is_retried ? 1 : 0;
         note_change(queue, row->job->id);
         log_event(LOG_INFO, kind, "job=%s worker=%s epoch=%lld verdict=%s", row->job->id,
                   row->worker, (long long)row->epoch, verdict_name(row->verdict));
@@ -399,6 +435,7 @@ static enum status expire_one(struct queue *queue, const struct lease *lease, in
         status = event_add(queue->db, wall_ms, kind, lease->job_id, lease->worker, err);
     }
     if (status == OK) {
+        queue->queued += state == JOB_QUEUED ? 1 : 0;
         note_change(queue, lease->job_id);
         log_event(LOG_WARN, kind, "job=%s worker=%s epoch=%lld", lease->job_id, lease->worker,
                   (long long)lease->epoch);

@@ -33,6 +33,10 @@ enum status queue_open(struct queue **queue, struct db *db, int64_t ttl_ms, stru
                        struct error *err);
 void queue_close(struct queue *queue);
 
+/* Stores a new job: id, submission_id, world, dtype, device and queued_ms are filled in; fills in
+ * queue_position. The last step of what the caller may undo. */
+enum status queue_push(struct queue *queue, struct job *job, uint64_t seed, struct error *err);
+
 struct lease_wish {
     const char *worker;
     unsigned kinds; /* bits as in struct lease_request */

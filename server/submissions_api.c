@@ -150,15 +150,11 @@ static enum status store(struct call *call, const struct submission_request *req
         submission_add(db, submission, call->token.id, request->source, request->source_bytes, err);
 
     if (status == OK) {
-        randombytes_buf(&seed, sizeof seed);
-        status = job_add(db, job, seed, err);
-    }
-    if (status == OK) {
         status = event_add(db, submission->created_ms, "submission.created", submission->id,
                            submission->owner, err);
     }
-    /* Read back for its place in the queue. */
-    return status == OK ? job_get(db, job->id, NULL, job, err) : status;
+    randombytes_buf(&seed, sizeof seed);
+    return status == OK ? queue_push(call->service->queue, job, seed, err) : status;
 }
 
 enum status submissions_post(struct call *call, struct error *err)
@@ -167,7 +163,7 @@ enum status submissions_post(struct call *call, struct error *err)
     struct submission_request request = {0};
     const struct task *task = NULL;
     struct submission submission = {.created_ms = service->now.wall_ms};
-    struct job job = {.queued_ms = service->now.wall_ms};
+    struct job job = {.state = JOB_QUEUED, .queued_ms = service->now.wall_ms};
     enum status status = read_request(call, &request, err);
 
     if (status == OK) {
@@ -183,6 +179,8 @@ enum status submissions_post(struct call *call, struct error *err)
     (void)snprintf(submission.owner, sizeof submission.owner, "%s", call->token.name);
     id_make(&service->ids, "job", service->now.wall_ms, job.id);
     memcpy(job.submission_id, submission.id, sizeof job.submission_id);
+    job.task_number = submission.task_number;
+    memcpy(job.task, submission.task, sizeof job.task);
     job.world = request.world;
     job.dtype = (enum dtype)request.dtype;
     job.device = request.device;

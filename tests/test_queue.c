@@ -68,8 +68,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Queues job_1, job_2, ... for a world and device; later ones are younger. */
-static void push(struct fixture *fixture, int world, enum device_kind device)
+/* Queues job_1, job_2, ... for a world and device; later ones are younger. Returns its place. */
+static int push(struct fixture *fixture, int world, enum device_kind device)
 {
     struct job job = {.submission_id = "sub_1",
                       .world = world,
@@ -78,7 +78,8 @@ static void push(struct fixture *fixture, int world, enum device_kind device)
                       .queued_ms = 100 + fixture->jobs};
 
     (void)snprintf(job.id, sizeof job.id, "job_%d", ++fixture->jobs);
-    assert_int_equal(job_add(fixture->db, &job, UINT64_MAX - 6, &fixture->err), OK);
+    assert_int_equal(queue_push(fixture->queue, &job, UINT64_MAX - 6, &fixture->err), OK);
+    return job.queue_position;
 }
 
 static enum status lease(struct fixture *fixture, const char *worker, int64_t now_ms,
@@ -182,14 +183,37 @@ static void test_a_place_in_the_queue_counts_the_older_jobs(void **state)
     struct fixture *fixture = *state;
     struct job job = {0};
 
-    push(fixture, 4, DEVICE_SIM);
-    push(fixture, 4, DEVICE_SIM);
-    push(fixture, 4, DEVICE_SIM);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(push(fixture, 4, DEVICE_SIM), i);
+    }
     assert_int_equal(get(fixture, "job_1").queue_position, 0);
     assert_int_equal(get(fixture, "job_3").queue_position, 2);
     assert_int_equal(lease(fixture, "ada", 0, &job), OK);
     assert_int_equal(get(fixture, "job_1").queue_position, -1);
     assert_int_equal(get(fixture, "job_3").queue_position, 1);
+    assert_int_equal(push(fixture, 4, DEVICE_SIM), 2);
+    expire(fixture, FIRST_HEARTBEAT_MS);
+    assert_int_equal(push(fixture, 4, DEVICE_SIM), 4);
+    assert_int_equal(get(fixture, "job_5").queue_position, 4);
+    assert_int_equal(lease(fixture, "ada", 10000, &job), OK);
+    assert_int_equal(finish(fixture, &job, internal_error, 10000), OK);
+    queue_close(fixture->queue);
+    fixture->queue = NULL;
+    assert_int_equal(queue_open(&fixture->queue, fixture->db, TTL_MS, at(0), &fixture->err), OK);
+    assert_int_equal(push(fixture, 4, DEVICE_SIM), 5);
+}
+
+static void test_nobody_counts_places_beyond_the_limit(void **state)
+{
+    struct fixture *fixture = *state;
+
+    for (int i = 0; i <= QUEUE_POSITION_MAX + 1; i++) {
+        assert_int_equal(push(fixture, 4, DEVICE_SIM),
+                         i < QUEUE_POSITION_MAX ? i : QUEUE_POSITION_MAX);
+    }
+    assert_int_equal(get(fixture, "job_1000").queue_position, 999);
+    assert_int_equal(get(fixture, "job_1001").queue_position, QUEUE_POSITION_MAX);
+    assert_int_equal(get(fixture, "job_1002").queue_position, QUEUE_POSITION_MAX);
 }
 
 static void test_a_lease_without_a_heartbeat_returns_uncounted(void **state)
@@ -440,6 +464,7 @@ int main(void)
         TEST(test_a_job_is_leased_to_one_worker_only),
         TEST(test_the_oldest_job_that_fits_is_leased_first),
         TEST(test_a_place_in_the_queue_counts_the_older_jobs),
+        TEST(test_nobody_counts_places_beyond_the_limit),
         TEST(test_a_lease_without_a_heartbeat_returns_uncounted),
         TEST(test_heartbeats_keep_a_lease),
         TEST(test_a_lease_that_ran_out_fences_its_worker),

@@ -5,6 +5,8 @@
 #include "server/routes.h"
 #include "server/schema.h"
 
+#include <sodium.h>
+
 static struct live live;
 
 static int set_up(void **state)
@@ -206,5 +208,5 @@ int main(void)
         TEST(test_a_second_server_on_one_database_is_refused),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return sodium_init() < 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,9 @@
 
 #include "common/clock.h"
 
+#include <sodium.h>
+#include <sqlite3.h>
+
 enum {
     SUBMITTERS = 3,
     WORKERS = 4,
@@ -314,5 +317,5 @@ int main(void)
                                         set_up, tear_down),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return sodium_init() < 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
 
 #include "common/clock.h"
 
+#include <sodium.h>
+
 static struct live live;
 
 static const char hello[] =
@@ -322,5 +324,5 @@ int main(void)
         TEST(test_a_stopping_server_answers_everybody),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return sodium_init() < 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,8 @@
 
 #include "common/problem.h"
 
+#include <sodium.h>
+
 static struct live live;
 
 static int set_up(void **state)
@@ -377,5 +379,5 @@ int main(void)
         TEST(test_a_source_beyond_its_limit_is_too_large),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return sodium_init() < 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
 }
