@@ -1,0 +1,222 @@
+#include "worker/elf.h"
+
+#include "common/mem.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define RUN "int pkb_run(void) { return 0; }\n"
+
+static char directory[] = "/tmp/pkb-test-elf-XXXXXX";
+
+struct library {
+    uint8_t *data;
+    size_t size_bytes;
+};
+
+static int make_directory(void **state)
+{
+    (void)state;
+    return mkdtemp(directory) == NULL;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    return rmdir(directory);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+}
+
+/* Compiles C to a shared library, with up to three more arguments for the compiler. */
+static struct library compile(const char *source, const char *first, const char *second,
+                              const char *third)
+{
+    char *in = xasprintf("%s/x.c", directory);
+    char *out = xasprintf("%s/x.so", directory);
+    char *argv[] = {
+        (char *)"gcc", (char *)"-shared", (char *)"-fPIC", in,  (char *)"-o", out, (char *)"-w",
+        (char *)first, (char *)second,    (char *)third,   NULL};
+    extern char **environ;
+    struct stat info = {0};
+    int wait_status = 0;
+    pid_t pid = 0;
+
+    write_text(in, source);
+    assert_int_equal(posix_spawnp(&pid, "gcc", NULL, NULL, argv, environ), 0);
+    assert_int_equal(waitpid(pid, &wait_status, 0), pid);
+    assert_int_equal(wait_status, 0);
+    int fd = open(out, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(fstat(fd, &info), 0);
+    struct library library = {xmalloc((size_t)info.st_size), (size_t)info.st_size};
+    assert_int_equal(read(fd, library.data, library.size_bytes), info.st_size);
+    close(fd);
+    unlink(in);
+    unlink(out);
+    free(in);
+    free(out);
+    return library;
+}
+
+static void refuse(struct library library, const char *message)
+{
+    struct error err = {0};
+
+    assert_int_equal(elf_scan(library.data, library.size_bytes, &err), ERR_INVALID);
+    if (strstr(err.message, message) == NULL) {
+        fail_msg("'%s' does not say '%s'", err.message, message);
+    }
+    free(library.data);
+}
+
+static void test_a_library_with_pkb_run_passes(void **state)
+{
+    struct library library = compile(RUN, "-lm", NULL, NULL);
+    struct error err = {0};
+
+    (void)state;
+    assert_int_equal(elf_scan(library.data, library.size_bytes, &err), OK);
+    free(library.data);
+}
+
+static void test_a_library_without_pkb_run_is_refused(void **state)
+{
+    (void)state;
+    refuse(compile("int other;", NULL, NULL, NULL), "'pkb_run' is missing");
+    refuse(compile("static " RUN, NULL, NULL, NULL), "'pkb_run' is missing");
+    refuse(compile("int pkb_run;", NULL, NULL, NULL), "'pkb_run' is not a function");
+    refuse(compile("int _Z7pkb_runi(int x) { return x; }", NULL, NULL, NULL),
+           "'pkb_run' has the wrong signature");
+}
+
+static void test_an_entry_that_would_be_passed_over_is_refused(void **state)
+{
+    (void)state;
+    refuse(compile(RUN "int _Z9pkb_setupv(void) { return 0; }", NULL, NULL, NULL),
+           "'pkb_setup' has the wrong signature");
+    refuse(compile(RUN "void _Z12pkb_teardownv(void) {}", NULL, NULL, NULL),
+           "'pkb_teardown' has the wrong signature");
+    refuse(compile(RUN "int pkb_setup = 1;", NULL, NULL, NULL), "'pkb_setup' is not a function");
+}
+
+static void test_a_library_outside_of_the_list_is_refused(void **state)
+{
+    (void)state;
+    refuse(compile(RUN, "-Wl,--no-as-needed", "-lutil", "-lresolv"), "the library needs '");
+}
+
+static void test_search_paths_filters_and_auditors_are_refused(void **state)
+{
+    (void)state;
+    refuse(compile(RUN, "-Wl,-rpath,/tmp", NULL, NULL), "search paths");
+    refuse(compile(RUN, "-Wl,-rpath,/tmp", "-Wl,--disable-new-dtags", NULL), "search paths");
+    refuse(compile(RUN, "-Wl,--filter,libevil.so", NULL, NULL), "filters");
+    refuse(compile(RUN, "-Wl,--auxiliary,libevil.so", NULL, NULL), "filters");
+    refuse(compile(RUN, "-Wl,--audit,libevil.so", NULL, NULL), "auditors");
+}
+
+static void test_an_undefined_symbol_is_refused_by_name(void **state)
+{
+    (void)state;
+    refuse(compile("int nowhere(void); int pkb_run(void) { return nowhere(); }", NULL, NULL, NULL),
+           "undefined symbol 'nowhere'");
+}
+
+static void test_device_code_needs_the_shared_runtime(void **state)
+{
+    (void)state;
+    refuse(
+        compile(RUN "__attribute__((section(\".nv_fatbin\"))) long fatbin = 1;", NULL, NULL, NULL),
+        "libcudart.so.13");
+}
+
+static void test_relocatable_device_code_is_refused(void **state)
+{
+    (void)state;
+    refuse(compile(RUN "__attribute__((section(\".nvFatBinSegment\"))) struct { unsigned magic, "
+                       "version; void *data, *more; } wrapper = {0x466243b1, 2};",
+                   NULL, NULL, NULL),
+           "-rdc");
+}
+
+static void test_what_is_no_library_is_refused(void **state)
+{
+    struct library library = compile(RUN, NULL, NULL, NULL);
+    struct library copy = {xmalloc(library.size_bytes), library.size_bytes};
+
+    (void)state;
+    memcpy(copy.data, library.data, library.size_bytes);
+    copy.data[EI_CLASS] = ELFCLASS32;
+    refuse(copy, "not an ELF64");
+    copy.data = xmalloc(library.size_bytes);
+    memcpy(copy.data, library.data, library.size_bytes);
+    ((Elf64_Ehdr *)copy.data)->e_type = ET_EXEC;
+    refuse(copy, "not an ELF64");
+    refuse((struct library){xcalloc(1, 1), 0}, "no header");
+    refuse((struct library){xcalloc(1, 64), 64}, "not an ELF64");
+    refuse((struct library){xcalloc(1, 1), (size_t)ELF_BYTES_MAX + 1}, "at most");
+    free(library.data);
+}
+
+/* Every prefix, and every byte of the headers and of the dynamic parts changed: never a crash. */
+static void test_broken_libraries_never_make_the_scan_read_outside(void **state)
+{
+    struct library library = compile(RUN, NULL, NULL, NULL);
+    struct error err = {0};
+
+    (void)state;
+    for (size_t size_bytes = 0; size_bytes < library.size_bytes; size_bytes += 7) {
+        uint8_t *exact = xmalloc(size_bytes + 1);
+        memcpy(exact, library.data, size_bytes);
+        (void)!elf_scan(exact, size_bytes, &err);
+        free(exact);
+    }
+    for (size_t at = 0; at < library.size_bytes; at++) {
+        static const uint8_t values[] = {0x00, 0x01, 0x7f, 0x80, 0xff};
+        uint8_t before = library.data[at];
+        for (size_t i = 0; i < sizeof values; i++) {
+            library.data[at] = values[i];
+            (void)!elf_scan(library.data, library.size_bytes, &err);
+        }
+        library.data[at] = before;
+    }
+    assert_int_equal(elf_scan(library.data, library.size_bytes, &err), OK);
+    free(library.data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_library_with_pkb_run_passes),
+        cmocka_unit_test(test_a_library_without_pkb_run_is_refused),
+        cmocka_unit_test(test_an_entry_that_would_be_passed_over_is_refused),
+        cmocka_unit_test(test_a_library_outside_of_the_list_is_refused),
+        cmocka_unit_test(test_search_paths_filters_and_auditors_are_refused),
+        cmocka_unit_test(test_an_undefined_symbol_is_refused_by_name),
+        cmocka_unit_test(test_device_code_needs_the_shared_runtime),
+        cmocka_unit_test(test_relocatable_device_code_is_refused),
+        cmocka_unit_test(test_what_is_no_library_is_refused),
+        cmocka_unit_test(test_broken_libraries_never_make_the_scan_read_outside),
+    };
+
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
