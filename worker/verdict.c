@@ -219,6 +219,17 @@ static void decide_trouble(const struct evidence *evidence, struct result *resul
     free(end);
 }
 
+static void decide_judged(const struct evidence *evidence, struct result *result)
+{
+    if (evidence->judge->verdict == VERDICT_ACCEPTED && evidence->device_end == NULL) {
+        set(result, VERDICT_INTERNAL_ERROR, NULL,
+            xstrdup("the simulator ended without its last report"));
+        set_place(result, evidence);
+        return;
+    }
+    copy_verdict(result, evidence->judge);
+}
+
 static void add_measurements(const struct evidence *evidence, struct result *result)
 {
     const struct result *end = evidence->device_end;
@@ -246,7 +257,7 @@ void verdict_decide(const struct evidence *evidence, struct result *result)
     } else if (evidence->device != NULL) {
         decide_device(evidence, result);
     } else if (evidence->judge != NULL) {
-        copy_verdict(result, evidence->judge);
+        decide_judged(evidence, result);
     } else if (evidence->stop != STOP_NONE) {
         decide_stop(evidence, result);
     } else {
