@@ -17,7 +17,7 @@
     "(pkb_ctx *ctx, const pkb_params *params, const pkb_inputs *in, const pkb_outputs *out)"
 #define RUN "int pkb_run" RUN_ARGS "{ return 0; }\n"
 
-static char work_dir[] = "/tmp/pkb-test-build-XXXXXX";
+static char work_dir[] = P_tmpdir "/pkb-test-build-XXXXXX";
 
 static int make_work_dir(void **state)
 {

@@ -19,7 +19,7 @@
 
 #define RUN "int pkb_run(void) { return 0; }\n"
 
-static char directory[] = "/tmp/pkb-test-elf-XXXXXX";
+static char directory[] = P_tmpdir "/pkb-test-elf-XXXXXX";
 
 struct library {
     uint8_t *data;
@@ -56,7 +56,6 @@ static struct library compile(const char *source, const char *first, const char 
     char *argv[] = {
         (char *)"gcc", (char *)"-shared", (char *)"-fPIC", in,  (char *)"-o", out, (char *)"-w",
         (char *)first, (char *)second,    (char *)third,   NULL};
-    extern char **environ;
     struct stat info = {0};
     int wait_status = 0;
     pid_t pid = 0;

@@ -96,7 +96,7 @@ int main(int argc, char **argv)
     struct peers peers = {0};
     struct error err = {0};
 
-    int worker = argc == 3 && strcmp(argv[1], "--worker") == 0 ? atoi(argv[2]) : 0;
+    int worker = argc == 3 && strcmp(argv[1], "--worker") == 0 ? (int)strtol(argv[2], NULL, 10) : 0;
     if (worker <= 2) {
         (void)fprintf(stderr, "pkb-judge: is started by pkb-worker only\n");
         return 2;
