@@ -178,6 +178,17 @@ $(BUILD)/tests/test_%: $(BUILD)/tests/test_%.o $(test_libs)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $(TEST_LDFLAGS) $< $(test_libs) -lcmocka -lmicrohttpd -lsqlite3 -lsodium -lzstd -luv \
 	    -lseccomp $(cuda_libs) $(common_libs) -lstdc++ -lm -ldl -o $@
+
+# What a test has beside its own file.
+$(call objs,$(filter-out $(test_src),$(wildcard tests/*.c))): OBJ_CFLAGS = $(CUDA_CFLAGS)
+$(BUILD)/tests/cuda_cases.o: tests/cuda_cases.cu tests/cuda_cases.h
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O2 -lineinfo --no-compress -I. -gencode arch=compute_90a,code=[sm_90a,compute_90a] -c $< -o $@
+case_objs := $(call objs,tests/case_main.c tests/sim_session.c) $(BUILD)/tests/cuda_cases.o
+$(BUILD)/tests/test_cuda_api: $(call objs,$(wildcard tests/cuda_cases_*.c))
+$(BUILD)/tests/test_simd: $(call objs,$(wildcard tests/simd_cases_*.c))
+$(BUILD)/tests/test_cuda_api $(BUILD)/tests/test_simd: $(BUILD)/tests/%: $(BUILD)/tests/%.o $(case_objs) $(lib_common)
+	$(CC) $(LDFLAGS) $(filter %.o,$^) $(lib_common) $(cuda_libs) -lcmocka $(common_libs) -lstdc++ -lm -o $@
 tests: $(tests)
 
 deps:

@@ -90,7 +90,7 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device)
     CUresult result = check_device(device);
 
     if (!result) {
-        snprintf(name, (size_t)length, "%s", DEVICE_NAME);
+        (void)snprintf(name, (size_t)length, "%s", DEVICE_NAME);
     }
     return result;
 }

@@ -69,7 +69,7 @@ CUresult pkb_cuda_refuse(const char *name)
 
     if (is_new(name)) {
         int length = snprintf(what, sizeof what, "CUDA call %s", name);
-        fprintf(stderr, "%s is not simulated\n", what);
+        (void)fprintf(stderr, "%s is not simulated\n", what);
         (void)link_call(&(struct link_call){
             .request = {.op = WIRE_REFUSED, .payload_bytes = (uint32_t)length}, .payload = what});
     }
@@ -95,8 +95,8 @@ CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint
             int length = suffix == 1
                              ? snprintf(versioned, sizeof versioned, "%s", name)
                              : snprintf(versioned, sizeof versioned, "%s_v%d", name, suffix);
-            snprintf(versioned + length, sizeof versioned - (size_t)length, "%s",
-                     ptsz ? "_ptsz" : "");
+            (void)snprintf(versioned + length, sizeof versioned - (size_t)length, "%s",
+                           ptsz ? "_ptsz" : "");
             found = dlsym(library, versioned);
         }
     }

@@ -113,7 +113,15 @@ static CUresult get_kernel(uint64_t module, const char *name, struct kernel_hand
     }
     struct kernel_handle *kernel = calloc(1, sizeof *kernel);
     size_t params_bytes = call.reply.kernel.param_count * sizeof *params;
-    if (!kernel || !(kernel->params = malloc(params_bytes + 1)) || !(kernel->name = strdup(name))) {
+    if (!kernel) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    kernel->params = malloc(params_bytes + 1);
+    kernel->name = strdup(name);
+    if (!kernel->params || !kernel->name) {
+        free(kernel->params);
+        free(kernel->name);
+        free(kernel);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     memcpy(kernel->params, params, params_bytes);
@@ -202,6 +210,7 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
     return CUDA_SUCCESS;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the API has so many parameters */
 CUresult cuLibraryLoadData(CUlibrary *library, const void *image, CUjit_option *jit_options,
                            void **jit_values, unsigned int jit_count, CUlibraryOption *options,
                            void **values, unsigned int count)

@@ -45,7 +45,7 @@ static int rank_of(const char *name, int devices)
     }
     for (int rank = 0; rank < devices; rank++) {
         char expected[MACHINE_NAME_MAX];
-        snprintf(expected, sizeof expected, "rank%d", rank);
+        (void)snprintf(expected, sizeof expected, "rank%d", rank);
         if (strcmp(name, expected) == 0) {
             return rank;
         }
@@ -84,7 +84,7 @@ enum status machine_add_client(struct machine *machine, const char *name, int fd
                               .memory_max_bytes =
                                   machine->options.memory_max_bytes *
                                   (uint64_t)(rank < 0 ? machine->options.devices + 1 : 1)};
-    snprintf(client->name, sizeof client->name, "%s", name);
+    (void)snprintf(client->name, sizeof client->name, "%s", name);
     machine->client_count++;
     client_open(client);
     return OK;

@@ -85,7 +85,7 @@ void report_not_simulable(struct client *client, const char *what)
 static const char *call_name(uint32_t op)
 {
     static const char *const names[WIRE_OP_COUNT] = {
-#define X(name, call) [WIRE_##name] = call,
+#define X(name, call) [WIRE_##name] = (call),
         WIRE_OPS(X)
 #undef X
     };

@@ -6,7 +6,7 @@
 #include <cuda.h>
 #include <unistd.h>
 
-enum { PAGE_BYTES = 4096 };
+static const uint64_t page_bytes = 4096;
 
 /* cuda.h: the limit of memory is that of the device. */
 static int result_of(enum status status)
@@ -110,13 +110,13 @@ static int handle_host_alloc(struct channel *channel, struct wire_reply *reply)
     struct object *object = NULL;
     struct error err = {0};
 
-    if (memory->offset_bytes >= PAGE_BYTES || memory->size_bytes > UINT64_MAX - 2 * PAGE_BYTES) {
+    if (memory->offset_bytes >= page_bytes || memory->size_bytes > UINT64_MAX - 2 * page_bytes) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    uint64_t pages_bytes = round_up(memory->offset_bytes + memory->size_bytes, PAGE_BYTES);
+    uint64_t pages_bytes = round_up(memory->offset_bytes + memory->size_bytes, page_bytes);
     enum status status = object_open(
-        &object,
-        &(struct object_request){.payer = client, .size_bytes = pages_bytes, .device = -1}, &err);
+        &object, &(struct object_request){.payer = client, .size_bytes = pages_bytes, .device = -1},
+        &err);
     if (status) {
         return result_of(status);
     }

@@ -31,7 +31,7 @@ enum {
     WIRE_STAGING_BYTES = 4 << 20,
     WIRE_CHANNELS_MAX = 256,          /* threads of one client */
     WIRE_GRANULARITY_BYTES = 2 << 20, /* of cuMemCreate */
-    WIRE_PARAMS_MAX = 4096,          /* parameters of one kernel */
+    WIRE_PARAMS_MAX = 4096,           /* parameters of one kernel */
     WIRE_WARP_THREADS = 32,
 };
 

@@ -1,0 +1,168 @@
+/* Reports, deadlocks, fuel, and the order of what happens. */
+#include "tests/cuda_cases.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static int *device_words(int count)
+{
+    int *words = NULL;
+
+    GOOD(cudaMalloc((void **)&words, (size_t)count * sizeof *words));
+    GOOD(cudaMemset(words, 0, (size_t)count * sizeof *words));
+    return words;
+}
+
+static void a_refused_call_is_named(int rank)
+{
+    cudaArray_t array = NULL;
+    struct cudaChannelFormatDesc format = {.x = 32};
+
+    (void)rank;
+    EXPECT(cudaMallocArray(&array, &format, 16, 16, 0), cudaErrorNotSupported);
+    EXPECT(cudaGetLastError(), cudaErrorNotSupported);
+    GOOD(cudaDeviceSynchronize());
+}
+
+static void an_illegal_address_is_reported(int rank)
+{
+    (void)rank;
+    GOOD(launch_fill((int *)0x10, 1, 1, 0));
+    EXPECT(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+}
+
+static void a_lonely_wait_is_a_deadlock(int rank)
+{
+    int *words = device_words(2);
+
+    (void)rank;
+    GOOD(launch_wait_store(words, 1, words + 1, 0));
+    EXPECT(cudaDeviceSynchronize(), cudaErrorLaunchTimeout);
+    EXPECT(cudaFree(NULL), cudaErrorLaunchTimeout);
+}
+
+static void a_word_never_written_is_a_deadlock(int rank)
+{
+    int *words = device_words(2);
+
+    (void)rank;
+    GOOD(cuStreamWaitValue32(NULL, (CUdeviceptr)words, 1, CU_STREAM_WAIT_VALUE_EQ));
+    EXPECT(cudaDeviceSynchronize(), cudaErrorLaunchTimeout);
+}
+
+static void a_polled_deadlock_is_found(int rank)
+{
+    int *words = device_words(2);
+
+    if (rank == 0) {
+        GOOD(launch_wait_store(words, 1, words + 1, 0));
+    }
+    for (;;) {
+        cudaError_t error = rank == 0 ? cudaStreamQuery(0) : cudaDeviceSynchronize();
+        if (error == cudaErrorLaunchTimeout) {
+            return;
+        }
+        EXPECT(error == cudaErrorNotReady || error == cudaSuccess, 1);
+    }
+}
+
+static void an_endless_count_uses_up_the_fuel(int rank)
+{
+    int *words = device_words(1);
+
+    (void)rank;
+    GOOD(launch_slow_store(words, 1, 1 << 30, 0));
+    EXPECT(cudaDeviceSynchronize(), cudaErrorLaunchTimeout);
+}
+
+static void a_polled_host_word_is_a_finding(int rank)
+{
+    volatile int *flag = NULL;
+
+    (void)rank;
+    GOOD(cudaMallocHost((void **)&flag, sizeof *flag));
+    *flag = 0;
+    GOOD(launch_fill((int *)flag, 1, 1, 0));
+    while (*flag == 0) { /* no call: pkb-simd cannot see it wait */
+    }
+    GOOD(cudaDeviceSynchronize());
+}
+
+/* Ranks that wait for each other on words of pinned memory and on a socket, polling as pkb-rank
+ * does: the order in which they see things is in what they print. */
+static void polling_ranks_have_one_order(int rank)
+{
+    int *words = device_words(2);
+    cudaStream_t stream = NULL;
+    char byte = 'p';
+
+    GOOD(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int turn = 0; turn < 20; turn++) {
+        GOOD(launch_slow_store(words, turn, 50 * (1 + (turn * 7 + rank * 3) % 5), stream));
+        GOOD(launch_add_one(words + 1, stream));
+        int polls = 0;
+        while (cudaStreamQuery(stream) == cudaErrorNotReady) {
+            polls++;
+        }
+        case_send(&byte, 1, -1);
+        case_receive(&byte, 1, NULL);
+        /* How often it polled becomes traffic, and so a line of the report. */
+        GOOD(cudaMemset(words, 0, sizeof *words));
+        for (int i = 0; i < polls; i++) {
+            GOOD(cudaMemcpy(words, &polls, sizeof polls, cudaMemcpyHostToDevice));
+        }
+    }
+}
+
+static void *synchronise(void *stream)
+{
+    GOOD(cudaSetDevice(0));
+    GOOD(cudaStreamSynchronize(stream));
+    return NULL;
+}
+
+static void a_thread_may_wait_while_another_launches(int rank)
+{
+    int *words = device_words(2);
+    cudaStream_t first = NULL, second = NULL;
+    pthread_t waiter;
+
+    (void)rank;
+    GOOD(cudaDeviceSynchronize());
+    GOOD(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+    GOOD(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+    GOOD(launch_wait_store(words, 4, words + 1, first));
+    GOOD(pthread_create(&waiter, NULL, synchronise, first));
+    GOOD(launch_fill(words, 4, 1, second));
+    GOOD(pthread_join(waiter, NULL));
+}
+
+static void a_kernel_prints_when_the_host_waits(int rank)
+{
+    (void)rank;
+    GOOD(launch_print(42));
+    FILE *saved = stdout;
+    char text[64] = "";
+    stdout = fmemopen(text, sizeof text, "w");
+    GOOD(cudaDeviceSynchronize());
+    (void)fclose(stdout);
+    stdout = saved;
+    EXPECT(strcmp(text, "kernel says 42\n"), 0);
+}
+
+const struct cuda_case cases_of_reports[] = {
+    CASE(a_refused_call_is_named, 1, .report = "CUDA call cudaMallocArray"),
+    CASE(an_illegal_address_is_reported, 1, .report = "cuda_cases.cu:"),
+    CASE(a_lonely_wait_is_a_deadlock, 1, .report = "\"verdict\":\"deadlock\""),
+    CASE(a_word_never_written_is_a_deadlock, 1, .report = "cuStreamWaitValue32"),
+    CASE(a_polled_deadlock_is_found, 2, .report = "\"verdict\":\"deadlock\"", .repeats = 3),
+    CASE(an_endless_count_uses_up_the_fuel, 1, .report = "\"verdict\":\"timeout\"",
+         .fuel = 1000000),
+    CASE(a_polled_host_word_is_a_finding, 1, .report = "host_timing_dependent"),
+    CASE(polling_ranks_have_one_order, 2, .report = "copy_engine", .repeats = 5),
+    CASE(a_thread_may_wait_while_another_launches, 1),
+    CASE(a_kernel_prints_when_the_host_waits, 1),
+    {0},
+};

@@ -1,0 +1,8 @@
+/* What pkb-simd promises beyond CUDA: reports, the proof of deadlock, and that load changes
+ * nothing. */
+#include "tests/cuda_cases.h"
+
+extern const struct cuda_case cases_of_reports[];
+extern const struct cuda_case cases_of_hostility[];
+
+const struct cuda_case *const case_lists[] = {cases_of_reports, cases_of_hostility, NULL};
