@@ -70,6 +70,7 @@ static void wrong_launches_are_refused(int rank)
            cudaErrorInvalidResourceHandle);
     EXPECT(cudaStreamDestroy(0), cudaErrorInvalidResourceHandle);
     EXPECT(cudaStreamCreateWithFlags(&stream, 99), cudaErrorInvalidValue);
+    (void)cudaGetLastError();
     GOOD(launch_bounded(device, 128)); /* and nothing is spoilt */
     GOOD(cudaDeviceSynchronize());
 }

@@ -185,6 +185,7 @@ static void registered_memory_is_seen_by_both(int rank)
     GOOD(cudaHostRegister(words, 4096, 0));
     EXPECT(pages[0] == 7 && pages[8191] == 7, 1);
     EXPECT(cudaHostRegister(words, 4096, 0), cudaErrorHostMemoryAlreadyRegistered);
+    EXPECT(cudaGetLastError(), cudaErrorHostMemoryAlreadyRegistered);
     GOOD(launch_fill(words, 9, 1024, 0));
     GOOD(cudaDeviceSynchronize());
     EXPECT(words[0] == 9 && words[1023] == 9 && pages[99] == 7, 1);

@@ -153,6 +153,7 @@ static void events_follow_their_stream(int rank)
     GOOD(cudaEventQuery(before));
     GOOD(cudaEventSynchronize(before));
     EXPECT(cudaEventElapsedTime(&milliseconds, before, after), cudaErrorInvalidResourceHandle);
+    (void)cudaGetLastError();
     GOOD(cudaEventRecord(before, stream));
     GOOD(launch_slow_store(word, 1, TURNS, stream));
     GOOD(cudaEventRecord(after, stream));
@@ -247,7 +248,7 @@ static void cooperative_grids_must_fit(int rank)
 
     (void)rank;
     GOOD(launch_cooperative(132 * 32, word));
-    EXPECT(word_of(word), 132 * 32);
+    EXPECT(word_of(word), 132 * 32 * 32);
     EXPECT(launch_cooperative(132 * 32 + 1, word), cudaErrorCooperativeLaunchTooLarge);
 }
 
