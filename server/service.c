@@ -158,6 +158,7 @@ static enum status open_signals(int *signals, struct error *err)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of a write */
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0 ||
         (*signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC)) < 0) {
         return error_set(err, ERR_IO, "cannot watch signals: %m");
