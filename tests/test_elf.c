@@ -78,9 +78,10 @@ static struct library compile(const char *source, const char *first, const char 
 
 static void refuse(struct library library, const char *message)
 {
+    struct elf_facts facts = {0};
     struct error err = {0};
 
-    assert_int_equal(elf_scan(library.data, library.size_bytes, &err), ERR_INVALID);
+    assert_int_equal(elf_scan(library.data, library.size_bytes, &facts, &err), ERR_INVALID);
     if (strstr(err.message, message) == NULL) {
         fail_msg("'%s' does not say '%s'", err.message, message);
     }
@@ -90,10 +91,11 @@ static void refuse(struct library library, const char *message)
 static void test_a_library_with_pkb_run_passes(void **state)
 {
     struct library library = compile(RUN, "-lm", NULL, NULL);
+    struct elf_facts facts = {0};
     struct error err = {0};
 
     (void)state;
-    assert_int_equal(elf_scan(library.data, library.size_bytes, &err), OK);
+    assert_int_equal(elf_scan(library.data, library.size_bytes, &facts, &err), OK);
     free(library.data);
 }
 
@@ -180,13 +182,14 @@ static void test_what_is_no_library_is_refused(void **state)
 static void test_broken_libraries_never_make_the_scan_read_outside(void **state)
 {
     struct library library = compile(RUN, NULL, NULL, NULL);
+    struct elf_facts facts = {0};
     struct error err = {0};
 
     (void)state;
     for (size_t size_bytes = 0; size_bytes < library.size_bytes; size_bytes += 7) {
         uint8_t *exact = xmalloc(size_bytes + 1);
         memcpy(exact, library.data, size_bytes);
-        (void)!elf_scan(exact, size_bytes, &err);
+        (void)!elf_scan(exact, size_bytes, &facts, &err);
         free(exact);
     }
     for (size_t at = 0; at < library.size_bytes; at++) {
@@ -194,11 +197,11 @@ static void test_broken_libraries_never_make_the_scan_read_outside(void **state)
         uint8_t before = library.data[at];
         for (size_t i = 0; i < sizeof values; i++) {
             library.data[at] = values[i];
-            (void)!elf_scan(library.data, library.size_bytes, &err);
+            (void)!elf_scan(library.data, library.size_bytes, &facts, &err);
         }
         library.data[at] = before;
     }
-    assert_int_equal(elf_scan(library.data, library.size_bytes, &err), OK);
+    assert_int_equal(elf_scan(library.data, library.size_bytes, &facts, &err), OK);
     free(library.data);
 }
 

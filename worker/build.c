@@ -179,7 +179,8 @@ static bool mentions(const struct result *result, const char *text)
 }
 
 /* Opens what the build left under the library's name, and scans it. */
-static enum status scan_library(const struct build *build, struct error *err)
+static enum status scan_library(const struct build *build, struct elf_facts *facts,
+                                struct error *err)
 {
     struct stat info = {0};
     int fd = open(build->library, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -198,17 +199,21 @@ static enum status scan_library(const struct build *build, struct error *err)
     if (data == MAP_FAILED) {
         return error_set(err, ERR_IO, "cannot read '%s': %m", build->library);
     }
-    enum status status = elf_scan(data, size_bytes, err);
+    enum status status = elf_scan(data, size_bytes, facts, err);
     munmap(data, size_bytes);
     return status;
 }
 
 static void judge_library(const struct build *build, struct result *result)
 {
+    struct elf_facts facts = {0};
     struct error err = {0};
 
-    switch (scan_library(build, &err)) {
+    switch (scan_library(build, &facts, &err)) {
     case OK:
+        if (facts.uses_nccl) {
+            result_add_flag(result, "nccl");
+        }
         conclude(result, VERDICT_ACCEPTED, NULL, "");
         break;
     case ERR_INVALID:

@@ -48,9 +48,9 @@ struct build_end {
 };
 
 /*
- * Fills in verdict, reason, message, stage and build_log of `result`: accepted where the library
- * may be loaded, else compile_error, link_error, timeout or limit_exceeded; internal_error where
- * the compiler itself could not be run.
+ * Fills in verdict, reason, message, stage, flags and build_log of `result`: accepted where the
+ * library may be loaded, else compile_error, link_error, timeout or limit_exceeded; internal_error
+ * where the compiler itself could not be run.
  */
 void build_judge(const struct build *build, const struct build_end *end,
                  const struct capture *output, struct result *result);

@@ -168,5 +168,6 @@ struct crashed_body {
 /* The shared page by which ranks meet on the host. Ranks may write anything into it. */
 struct control_page {
     _Atomic uint32_t arrived, generation;
-    _Atomic uint32_t in_barrier[WORLD_MAX];
+    _Atomic uint32_t in_barrier[WORLD_MAX]; /* the generation that a rank waits for; 0: none */
+    volatile unsigned char nccl_id[128];
 };

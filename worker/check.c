@@ -400,6 +400,9 @@ static enum status run_steps(struct check *check, const struct layouts *layouts,
         return status;
     }
     status = record_judge(check->record, check->result, &is_wrong, err);
+    if (status == OK && is_wrong) {
+        report_earlier_error(check->result, check->peers);
+    }
     check->is_decided = is_wrong;
     return status;
 }

@@ -1,7 +1,6 @@
 #include "worker/elf.h"
 
 #include <elf.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -28,7 +27,7 @@ struct file {
     Elf64_Ehdr header;
     struct span dynamic, dynamic_text, dynamic_symbols, versions, symbols, symbol_text;
     struct span fatbins, fatbin_wrappers;
-    bool has_cudart;
+    bool has_cudart, has_nccl;
 };
 
 static bool span_of(struct span all, uint64_t offset, uint64_t size_bytes, struct span *span)
@@ -160,6 +159,7 @@ static enum status check_needed(struct file *file, uint64_t offset, struct error
                          NAME_SHOWN_MAX, library);
     }
     file->has_cudart |= strcmp(library, "libcudart.so.13") == 0;
+    file->has_nccl |= strcmp(library, "libnccl.so.2") == 0;
     return OK;
 }
 
@@ -364,7 +364,8 @@ static enum status check_device_code(const struct file *file, struct error *err)
     return OK;
 }
 
-enum status elf_scan(const void *data, size_t size_bytes, struct error *err)
+enum status elf_scan(const void *data, size_t size_bytes, struct elf_facts *facts,
+                     struct error *err)
 {
     struct file file = {.all = {data, size_bytes}};
     enum status status = OK;
@@ -389,6 +390,9 @@ enum status elf_scan(const void *data, size_t size_bytes, struct error *err)
     }
     if (status == OK) {
         status = check_device_code(&file, err);
+    }
+    if (status == OK) {
+        facts->uses_nccl = file.has_nccl;
     }
     return status;
 }

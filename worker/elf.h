@@ -8,16 +8,22 @@
 
 #include "common/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { ELF_BYTES_MAX = 64 << 20 };
+
+struct elf_facts {
+    bool uses_nccl; /* needs libnccl */
+};
 
 /*
  * ERR_INVALID: it may not be loaded, and the message tells the submitter why and what would be
  * right: not an ELF64 library of x86-64, a library outside of the list, a search path, no pkb_run
  * of the right type, an undefined symbol, a static CUDA runtime, or relocatable device code.
  */
-enum status elf_scan(const void *data, size_t size_bytes, struct error *err);
+enum status elf_scan(const void *data, size_t size_bytes, struct elf_facts *facts,
+                     struct error *err);
 
 /* What a submission has to define, for messages. */
 #define ELF_PKB_RUN                                                                                \

@@ -51,6 +51,7 @@ static void start_run(struct evaluation *evaluation)
     struct error err = {0};
     struct launch_options options = {.bin_dir = settings->bin_dir,
                                      .sim_dir = settings->sim_dir,
+                                     .nccl_dir = settings->nccl_dir,
                                      .cuda_home = settings->cuda_home,
                                      .library = evaluation->build.library,
                                      .job = {.task_number = task_number(job->task),
@@ -61,12 +62,13 @@ static void start_run(struct evaluation *evaluation)
                                      .schedule_seed = settings->schedule_seed,
                                      .fuel = settings->fuel};
     struct running_limits limits = {.run_ms = settings->run_ms, .stall_ms = settings->stall_ms};
-    char *build_log = evaluation->result.build_log;
-    int64_t build_ms = evaluation->result.build_ms;
+    struct result built = evaluation->result;
 
-    evaluation->result.build_log = NULL;
-    result_release(&evaluation->result);
-    evaluation->result = (struct result){.rank = -1, .build_log = build_log, .build_ms = build_ms};
+    /* Log, time and flags of the build stay. */
+    free(built.message);
+    free(built.stage);
+    built.message = built.stage = NULL;
+    evaluation->result = built;
     evaluation->started_ms = clock_monotonic_ms();
     if (running_start(&evaluation->running, &options, &limits, on_run_done, evaluation, &err) !=
         OK) {

@@ -15,7 +15,7 @@ struct evaluation;
 
 /* Of the node, the same for all jobs; lives longer than they do. */
 struct evaluation_settings {
-    const char *bin_dir, *sim_dir, *cuda_home;
+    const char *bin_dir, *sim_dir, *nccl_dir, *cuda_home;
     const char *work_dir;
     uint64_t schedule_seed, fuel;
     int64_t build_ms, run_ms; /* at most */

@@ -148,8 +148,8 @@ static void set_cuda_env(struct plan_of_start *plan, int number, int client)
     const struct launch_options *options = plan->options;
     char **env = plan->env[number];
 
-    env[0] =
-        text(plan, xasprintf("LD_LIBRARY_PATH=%s:%s/lib64", options->sim_dir, options->cuda_home));
+    env[0] = text(plan, xasprintf("LD_LIBRARY_PATH=%s:%s:%s/lib64", options->sim_dir,
+                                  options->nccl_dir, options->cuda_home));
     env[1] = text(plan, xasprintf("PKB_SIM_FD=%d", plan->client[client]));
     env[2] = (char *)"CUDA_MODULE_LOADING=EAGER";
     give_fd(plan, number, plan->client[client]);

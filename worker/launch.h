@@ -12,8 +12,9 @@
 enum { LAUNCH_PATH_MAX = 512 };
 
 struct launch_options {
-    const char *bin_dir; /* our programs */
-    const char *sim_dir; /* the simulator's libraries */
+    const char *bin_dir;  /* our programs */
+    const char *sim_dir;  /* the simulator's libraries */
+    const char *nccl_dir; /* our libnccl */
     const char *cuda_home;
     const char *library; /* the submission's */
     struct job_body job;

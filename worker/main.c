@@ -293,9 +293,11 @@ static enum status run(int argc, char **argv, struct error *err)
     }
     options.work_dir = work_dir;
     char *sim_dir = xasprintf("%s/../lib/sim", bin_dir);
+    char *nccl_dir = xasprintf("%s/../lib/nccl", bin_dir);
     struct evaluation_settings settings = {
         .bin_dir = bin_dir,
         .sim_dir = sim_dir,
+        .nccl_dir = nccl_dir,
         .cuda_home = cuda_home == NULL || *cuda_home == 0 ? "/usr/local/cuda" : cuda_home,
         .schedule_seed = options.schedule_seed,
         .fuel = options.fuel,
@@ -306,6 +308,7 @@ static enum status run(int argc, char **argv, struct error *err)
     status =
         options.once.file != NULL ? run_once(&options, &settings, err) : run_agent(&options, err);
     free(sim_dir);
+    free(nccl_dir);
     return status;
 }
 

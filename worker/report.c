@@ -245,6 +245,32 @@ void report_failure(struct result *result, const struct place *place, const stru
     result->rank = rank;
 }
 
+/* Errors that say nothing went wrong. */
+static bool is_harmless(int error)
+{
+    return error == cudaSuccess || error == cudaErrorNotReady ||
+           error == cudaErrorPeerAccessAlreadyEnabled ||
+           error == cudaErrorHostMemoryAlreadyRegistered;
+}
+
+void report_earlier_error(struct result *result, const struct peers *peers)
+{
+    for (int rank = 0; rank < peers->world; rank++) {
+        int error = peers->peer[rank].last_error;
+        if (!is_harmless(error)) {
+            char *message = xasprintf("a CUDA call on rank %d failed with %s; %s", rank,
+                                      cuda_name(error), result->message);
+            free(result->message);
+            free(result->reason);
+            result->message = message;
+            result->reason = NULL;
+            result->verdict = VERDICT_RUNTIME_ERROR;
+            result->rank = rank;
+            return;
+        }
+    }
+}
+
 void report_stuck(struct result *result, const struct place *place, const struct peers *peers)
 {
     int missing = 0;

@@ -32,5 +32,7 @@ void report_trespass(struct result *result, const struct place *place, int rank,
 /* The rank peers_failed named. `is_memory`: an allocation of the judge's failed for it. */
 void report_failure(struct result *result, const struct place *place, const struct peers *peers,
                     bool is_memory);
+/* Outputs are wrong, and a CUDA call had failed before that: then that is the verdict. */
+void report_earlier_error(struct result *result, const struct peers *peers);
 /* Ranks wait in the host barrier for ranks that will not come. */
 void report_stuck(struct result *result, const struct place *place, const struct peers *peers);

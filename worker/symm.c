@@ -1,9 +1,11 @@
 #include "worker/symm.h"
 
 #include "common/mem.h"
+#include "worker/communicator.h"
 #include "worker/layout.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,7 +15,8 @@ struct symm {
     struct arena signal[WORLD_MAX];
     struct arena allocations[SYMM_ALLOCATIONS_MAX][WORLD_MAX];
     int count;
-    struct pkb_ctx *ctx; /* of the run; NULL between runs */
+    struct ncclComm *communicator; /* NULL: nobody has asked yet */
+    struct pkb_ctx *ctx;           /* of the run; NULL between runs */
     bool is_setup;
 };
 
@@ -139,11 +142,27 @@ static int barrier_service(struct pkb_ctx *ctx)
     return 0;
 }
 
-/* No communicator until there is an NCCL of ours: a submission falls back or returns an error. */
+static int meet(void *context)
+{
+    return barrier_service(context);
+}
+
+/* Collective, and the same communicator from then on. NULL where there is none; stderr says why. */
 static struct ncclComm *nccl_service(struct pkb_ctx *ctx)
 {
-    (void)ctx;
-    return NULL;
+    struct symm *symm = the_symm;
+    struct error err = {0};
+    struct communicator_options options = {.rank = symm->options.rank,
+                                           .world = symm->options.world,
+                                           .id = symm->options.page->nccl_id,
+                                           .meet = meet,
+                                           .context = ctx};
+
+    if (symm->communicator == NULL &&
+        communicator_make(&symm->communicator, &options, &err) != OK) {
+        (void)fprintf(stderr, "pkb_nccl: %s\n", err.message);
+    }
+    return symm->communicator;
 }
 
 enum status symm_open(struct symm **symm, const struct symm_options *options, struct error *err)
