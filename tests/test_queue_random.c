@@ -82,7 +82,7 @@ static void push(struct history *history)
 
 static void lease(struct history *history, int worker)
 {
-    char name[16];
+    char name[24];
     struct lease_wish wish = {.worker = name, .kinds = 1U << DEVICE_SIM, .gpus = 8};
     struct lease_grant grant = {0};
 
