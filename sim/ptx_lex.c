@@ -244,7 +244,7 @@ static void lex_string(struct lexer *lexer)
     lexer->at = at + 1;
 }
 
-void lexer_next(struct lexer *lexer)
+static void lex_token(struct lexer *lexer)
 {
     const char *start;
     char c;
@@ -277,6 +277,15 @@ void lexer_next(struct lexer *lexer)
         lexer->token.kind = TOKEN_INVALID;
     }
     lexer->token.slice.length = (uint32_t)(lexer->at - start);
+}
+
+void lexer_next(struct lexer *lexer)
+{
+    lex_token(lexer);
+    if (lexer->token.kind == TOKEN_INVALID) {
+        lexer->is_broken = true;
+        lexer->at = lexer->end;
+    }
 }
 
 bool lexer_take_mark(struct lexer *lexer, char mark)

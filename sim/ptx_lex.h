@@ -2,7 +2,8 @@
  * ptx_lex.h — PTX text as tokens, one ahead.
  *
  * lexer_init, then look at lexer->token and call lexer_next. What no token starts with is
- * TOKEN_INVALID; after TOKEN_END follows TOKEN_END. Slices point into the text.
+ * TOKEN_INVALID, and the text ends there: what follows is TOKEN_END, again and again. Slices point
+ * into the text.
  */
 #pragma once
 
@@ -40,6 +41,7 @@ struct token {
 struct lexer {
     const char *at, *end;
     uint32_t line;      /* of `token`, from 1 */
+    bool is_broken;     /* a TOKEN_INVALID was met */
     struct token token; /* the next one, not yet taken */
 };
 

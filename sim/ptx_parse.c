@@ -128,9 +128,6 @@ int64_t parser_integer(struct parser *parser)
 void parser_skip_statement(struct parser *parser)
 {
     while (parser_goes_on(parser) && !lexer_take_mark(&parser->lexer, ';')) {
-        if (parser->lexer.token.kind == TOKEN_INVALID) {
-            parser_fail(parser, ERR_INVALID, "unexpected character");
-        }
         lexer_next(&parser->lexer);
     }
 }
@@ -144,9 +141,6 @@ static void skip_section(struct parser *parser)
     }
     while (parser_goes_on(parser) && !lexer_take_mark(&parser->lexer, '}')) {
         lexer_next(&parser->lexer);
-        if (parser->lexer.token.kind == TOKEN_INVALID) {
-            parser_fail(parser, ERR_INVALID, "unexpected character");
-        }
     }
 }
 
@@ -266,6 +260,9 @@ enum status ptx_parse(struct ptx_module *module, const char *text, size_t size_b
     }
     while (parser_goes_on(&parser)) {
         parse_top(&parser);
+    }
+    if (lexer->is_broken) {
+        parser_fail(&parser, ERR_INVALID, "unexpected character");
     }
     parser_release(&parser);
     return parser.status;
