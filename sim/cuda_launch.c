@@ -63,7 +63,6 @@ static CUresult launch(CUfunction function, const struct wire_launch *shape, CUs
     return link_call(&call);
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the API has so many parameters */
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                         unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                         unsigned int block_z, unsigned int shared_bytes, CUstream stream,
@@ -76,7 +75,6 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int g
                   stream, params, extra);
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the API has so many parameters */
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
                                    unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                                    unsigned int block_z, unsigned int shared_bytes, CUstream stream,

@@ -210,7 +210,6 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
     return CUDA_SUCCESS;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the API has so many parameters */
 CUresult cuLibraryLoadData(CUlibrary *library, const void *image, CUjit_option *jit_options,
                            void **jit_values, unsigned int jit_count, CUlibraryOption *options,
                            void **values, unsigned int count)

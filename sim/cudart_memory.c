@@ -259,7 +259,6 @@ static cudaError_t copy_plane(const struct plane *plane, cudaStream_t stream, bo
     return runtime_end(is_async ? cuMemcpy2DAsync(&copy_2d, stream) : cuMemcpy2D(&copy_2d));
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the API has so many parameters */
 cudaError_t cudaMemcpy2D(void *to, size_t to_pitch_bytes, const void *from, size_t from_pitch_bytes,
                          size_t width_bytes, size_t height, enum cudaMemcpyKind kind)
 {
@@ -273,7 +272,6 @@ cudaError_t cudaMemcpy2D(void *to, size_t to_pitch_bytes, const void *from, size
                       NULL, false);
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the API has so many parameters */
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch_bytes, const void *from,
                               size_t from_pitch_bytes, size_t width_bytes, size_t height,
                               enum cudaMemcpyKind kind, cudaStream_t stream)

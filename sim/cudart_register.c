@@ -98,7 +98,6 @@ char __cudaInitModule(void **handle)
     return handle != NULL;
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the API has so many parameters */
 void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
                             int thread_limit, void *tid, void *bid, void *block, void *grid,
                             int *warp_size)
@@ -113,7 +112,6 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device, const
     add_entry(handle, host, name, false);
 }
 
-/* NOLINTNEXTLINE(readability-function-size): the API has so many parameters */
 void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int ext,
                        size_t size_bytes, int constant, int global)
 {

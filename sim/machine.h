@@ -23,7 +23,10 @@
 enum {
     MACHINE_CLIENTS_MAX = WORLD_MAX + 1,
     MACHINE_NAME_MAX = 16,
-    MACHINE_SM_COUNT = 132,   /* an H200's */
+    MACHINE_SM_COUNT = 132, /* an H200's */
+    /* Requests in a row that only look (reads of device memory, waits for what is done) and are
+     * served at once. A client that goes on polls by them, and each is served as a poll is. */
+    MACHINE_LOOKS_MAX = 64,
     MACHINE_REFUSED_MAX = 64, /* events of one client about calls that are not simulated */
 };
 
@@ -40,6 +43,7 @@ enum wait_kind {
     WAIT_EVENT,  /* the event's record number `sequence` */
     POLL_STREAM, /* the next round; answers whether the stream is done */
     POLL_EVENT,
+    POLL_REPEAT, /* the next round; then it is handled: see MACHINE_LOOKS_MAX */
 };
 struct waiting {
     enum wait_kind kind;
@@ -88,6 +92,7 @@ struct client {
     uint64_t queued_bytes;  /* of copies from host memory that wait in queues */
     struct program *programs;
     struct buffer output;               /* what kernels printed and nobody fetched */
+    int looks;                          /* requests in a row that only looked */
     bool has_news;                      /* something that a poll or a look at host memory can see */
     char *refused[MACHINE_REFUSED_MAX]; /* what it asked for that is not simulated */
     int refused_count;

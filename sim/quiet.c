@@ -44,8 +44,7 @@ static bool has_work(const struct machine *machine)
 
 static bool is_poll(const struct channel *channel)
 {
-    return channel->is_pending &&
-           (channel->waiting.kind == POLL_STREAM || channel->waiting.kind == POLL_EVENT);
+    return channel->is_pending && channel->waiting.kind >= POLL_STREAM;
 }
 
 /* Answers the blocked calls whose wait is over; with `polls`, every poll too. True: some were. */
@@ -86,8 +85,8 @@ static bool is_quiet(struct client *client, int64_t now_ns)
     for (const struct channel *channel = client->channels; channel; channel = channel->next) {
         pending += channel->is_pending;
     }
-    if (pending == client->channel_count || (pending && client->others_idle)) {
-        return pending > 0;
+    if (pending && (pending == client->channel_count || client->others_idle)) {
+        return true;
     }
     if (!client->active_since_ns) {
         client->active_since_ns = now_ns;
@@ -304,6 +303,9 @@ int quiet_step(struct machine *machine, int64_t now_ns)
         machine->rounds++;
         answer(machine, true);
         return CHECK_MS;
+    }
+    if (machine->suspect_at_ns && !has_overdue) {
+        return on_stuck(machine, false, now_ns); /* nothing has changed: no need to run again */
     }
     switch (run_devices(machine)) {
     case RUN_NEWS:

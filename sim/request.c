@@ -140,7 +140,8 @@ static bool is_valid(const struct channel *channel)
     return is_of_process == (channel == &client->control);
 }
 
-bool request_handle(struct channel *channel)
+/* True if it was active. */
+static bool handle(struct channel *channel)
 {
     struct client *client = channel->client;
     struct wire_reply reply = {0};
@@ -175,6 +176,69 @@ bool request_handle(struct channel *channel)
     return true;
 }
 
+/* Whether the request changes nothing and needs no wait, so that a client may poll by it. */
+static bool only_looks(const struct channel *channel)
+{
+    const struct wire_request *request = &channel->request;
+    const struct stream *stream = stream_find(channel->client, request->stream, request->device);
+
+    switch ((enum wire_op)request->op) {
+    case WIRE_COPY:
+        return request->copy.kind == WIRE_COPY_STAGED_OUT;
+    case WIRE_STREAM_SYNC:
+        return stream && stream_is_done(stream);
+    case WIRE_DEVICE_SYNC:
+        return device_is_done_until(channel->client, request->device, UINT64_MAX);
+    case WIRE_EVENT_SYNC:
+    case WIRE_POINTER:
+    case WIRE_MEMORY_INFO:
+    case WIRE_OUTPUT:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A client that has looked too often in a row waits for the next round, as one that polls. */
+static bool waits_for_round(struct channel *channel)
+{
+    struct client *client = channel->client;
+
+    if (channel->request.op == WIRE_STREAM_QUERY || channel->request.op == WIRE_EVENT_QUERY) {
+        return false;
+    }
+    client->looks = only_looks(channel) ? client->looks + 1 : 0;
+    if (client->looks <= MACHINE_LOOKS_MAX) {
+        return false;
+    }
+    client->looks = MACHINE_LOOKS_MAX;
+    channel->waiting = (struct waiting){.kind = POLL_REPEAT};
+    return true;
+}
+
+bool request_handle(struct channel *channel)
+{
+    if (is_valid(channel) && !channel->client->sticky && waits_for_round(channel)) {
+        return false;
+    }
+    return handle(channel);
+}
+
+int request_push(struct channel *channel, struct stream *stream, struct item *item, bool waits)
+{
+    int result = stream_push(stream, item);
+    bool is_deep = stream->item_count >= STREAM_DEPTH;
+
+    if (result || (!waits && !is_deep)) {
+        return result;
+    }
+    channel->waiting =
+        (struct waiting){.kind = WAIT_STREAM,
+                         .stream = stream,
+                         .sequence = waits ? channel->client->sequence : stream->head->sequence};
+    return REQUEST_WAITS;
+}
+
 bool request_is_satisfied(const struct channel *channel)
 {
     const struct waiting *waiting = &channel->waiting;
@@ -204,6 +268,11 @@ void request_finish(struct channel *channel)
     int result = channel->client->sticky;
     bool is_ready = true;
 
+    if (waiting->kind == POLL_REPEAT) {
+        channel->waiting = (struct waiting){.kind = WAIT_NOTHING};
+        (void)handle(channel);
+        return;
+    }
     if (waiting->kind == POLL_STREAM) {
         is_ready = stream_is_done(waiting->stream);
     } else if (waiting->kind == POLL_EVENT) {

@@ -8,6 +8,9 @@
 
 #include "sim/client.h"
 
+struct item;
+struct stream;
+
 /* A handler's result beside a CUresult. */
 enum { REQUEST_WAITS = -1, REQUEST_ANSWERED = -2, REQUEST_MALFORMED = -3 };
 
@@ -16,6 +19,10 @@ int request_memory(struct channel *channel, struct wire_reply *reply);
 int request_program(struct channel *channel, struct wire_reply *reply);
 int request_work(struct channel *channel, struct wire_reply *reply);
 int request_launch(struct channel *channel, struct wire_reply *reply);
+
+/* Queues `item`, taking it. The answer waits for it, where `waits`, or else for the head of a queue
+ * that is too deep. */
+int request_push(struct channel *channel, struct stream *stream, struct item *item, bool waits);
 
 /* Handles the channel's whole request. True if it was active: not a mere poll. */
 bool request_handle(struct channel *channel);

@@ -115,5 +115,5 @@ int request_launch(struct channel *channel, struct wire_reply *reply)
         .dynamic_shared_bytes = launch->dynamic_shared_bytes,
         .is_cooperative = launch->cooperative != 0,
     };
-    return stream_push(stream, item);
+    return request_push(channel, stream, item, false);
 }

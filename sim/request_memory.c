@@ -100,7 +100,7 @@ static int handle_free_async(struct channel *channel)
     }
     struct item *item = item_make(ITEM_FREE);
     item->address = request->memory.address;
-    return stream_push(stream, item);
+    return request_push(channel, stream, item, false);
 }
 
 static int handle_host_alloc(struct channel *channel, struct wire_reply *reply)

@@ -15,18 +15,6 @@ static void wait_for_stream(struct channel *channel, struct stream *stream, uint
         (struct waiting){.kind = WAIT_STREAM, .stream = stream, .sequence = sequence};
 }
 
-static int push_and_wait(struct channel *channel, struct stream *stream, struct item *item,
-                         bool waits)
-{
-    int result = stream_push(stream, item);
-
-    if (result || !waits) {
-        return result;
-    }
-    wait_for_stream(channel, stream, channel->client->sequence);
-    return REQUEST_WAITS;
-}
-
 /* 0 where the rows do not fit the staging memory. */
 static uint64_t staged_bytes(const struct wire_copy *copy)
 {
@@ -71,7 +59,7 @@ static int handle_copy(struct channel *channel, struct stream *stream)
         client->queued_bytes += size_bytes;
     }
     bool waits = copy.wait || copy.kind == WIRE_COPY_STAGED_OUT;
-    return push_and_wait(channel, stream, item, waits);
+    return request_push(channel, stream, item, waits);
 }
 
 static int handle_set(struct channel *channel, struct stream *stream)
@@ -87,7 +75,7 @@ static int handle_set(struct channel *channel, struct stream *stream)
     }
     struct item *item = item_make(ITEM_SET);
     item->set = *set;
-    return stream_push(stream, item);
+    return request_push(channel, stream, item, false);
 }
 
 static int handle_value(struct channel *channel, struct stream *stream)
@@ -104,7 +92,7 @@ static int handle_value(struct channel *channel, struct stream *stream)
     }
     struct item *item = item_make(writes ? ITEM_WRITE_VALUE : ITEM_WAIT_VALUE);
     item->value = *value;
-    return stream_push(stream, item);
+    return request_push(channel, stream, item, false);
 }
 
 static int handle_stream(struct channel *channel, struct stream *stream)
@@ -165,7 +153,8 @@ static int handle_elapsed(struct channel *channel, const struct event *from,
     return CUDA_SUCCESS;
 }
 
-static int queue_event(struct stream *stream, struct event *event, enum item_kind kind)
+static int queue_event(struct channel *channel, struct stream *stream, struct event *event,
+                       enum item_kind kind)
 {
     if (kind == ITEM_RECORD) {
         if (event->device >= 0 && event->device != stream->device) {
@@ -178,7 +167,7 @@ static int queue_event(struct stream *stream, struct event *event, enum item_kin
     item->event = event;
     item->record = event->recorded;
     event->references++;
-    return stream_push(stream, item);
+    return request_push(channel, stream, item, false);
 }
 
 static int handle_event(struct channel *channel, struct wire_reply *reply)
@@ -197,9 +186,9 @@ static int handle_event(struct channel *channel, struct wire_reply *reply)
         event_release(event);
         return CUDA_SUCCESS;
     case WIRE_EVENT_RECORD:
-        return queue_event(stream, event, ITEM_RECORD);
+        return queue_event(channel, stream, event, ITEM_RECORD);
     case WIRE_STREAM_WAIT:
-        return queue_event(stream, event, ITEM_WAIT_EVENT);
+        return queue_event(channel, stream, event, ITEM_WAIT_EVENT);
     case WIRE_EVENT_ELAPSED:
         return handle_elapsed(channel, event, reply);
     case WIRE_EVENT_SYNC:

@@ -209,10 +209,6 @@ int stream_push(struct stream *stream, struct item *item)
 {
     struct client *client = stream->client;
 
-    if (stream->item_count >= STREAM_ITEMS_MAX) {
-        item_release(client, item);
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
     item->sequence = ++client->sequence;
     if (stream->tail) {
         stream->tail->next = item;

@@ -21,7 +21,7 @@ struct client;
 
 enum {
     STREAMS_MAX = 4096,                /* of one client */
-    STREAM_ITEMS_MAX = 1 << 20,        /* queued in one stream */
+    STREAM_DEPTH = 1024,               /* of a queue: who adds more waits */
     STREAM_QUEUED_BYTES_MAX = 1 << 30, /* of host memory, of one client */
 };
 

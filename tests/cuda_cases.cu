@@ -90,6 +90,14 @@ __global__ void symbols(int *to)
         to[threadIdx.x] = constants[threadIdx.x - 16];
     }
 }
+__global__ void ticket(int *words, int rank, int turns)
+{
+    volatile int spent = 0;
+    while (spent < turns) {
+        spent = spent + 1;
+    }
+    words[1 + atomicAdd_system(words, 1)] = rank;
+}
 __global__ void cooperative(int *to)
 {
     atomicAdd(to, 1);
@@ -169,6 +177,11 @@ cudaError_t launch_print(int value)
 cudaError_t launch_symbols(int *to, cudaStream_t stream)
 {
     symbols<<<1, 20, 0, stream>>>(to);
+    return cudaGetLastError();
+}
+cudaError_t launch_ticket(int *words, int rank, int turns, cudaStream_t stream)
+{
+    ticket<<<1, 1, 0, stream>>>(words, rank, turns);
     return cudaGetLastError();
 }
 cudaError_t launch_cooperative(int blocks, int *to)

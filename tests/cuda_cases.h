@@ -41,6 +41,15 @@ extern int case_peer;
 void case_send(const void *data, size_t size_bytes, int fd); /* fd -1: none */
 void case_receive(void *data, size_t size_bytes, int *fd); /* polls the default stream meanwhile */
 
+/* Memory of the driver's virtual memory management: rank 0 makes it; rank 1 gets it with this
+ * access at an address of its own. */
+enum { CASE_SHARED_BYTES = 2 << 20 };
+CUmemAllocationProp case_properties(void);
+void case_allow(CUdeviceptr address, CUmemAccess_flags flags);
+CUdeviceptr case_share(int rank, CUmemAccess_flags of_importer);
+/* Both ranks have come here. */
+void case_meet(void);
+
 /* Both evaluate to an integer; what is not as expected ends the process. */
 #define EXPECT(got, expected) case_expect(__FILE__, __LINE__, #got, (long long)(got), (expected))
 #define GOOD(call) EXPECT(call, 0)
@@ -71,6 +80,8 @@ cudaError_t launch_misaligned(char *to);
 cudaError_t launch_trap(void);
 cudaError_t launch_print(int value);
 cudaError_t launch_symbols(int *to, cudaStream_t stream); /* 16 counters, then 4 constants */
+/* Counts to `turns`, then notes `rank` at words[1 + words[0]++]. */
+cudaError_t launch_ticket(int *words, int rank, int turns, cudaStream_t stream);
 cudaError_t launch_cooperative(int blocks, int *to);
 cudaError_t set_dynamic_shared(int bytes);
 const void *symbol_counters(void);  /* int[16], {1, 2, 3, 0...} at first */

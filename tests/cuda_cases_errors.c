@@ -103,8 +103,8 @@ static void the_host_cannot_touch_device_memory(int rank)
 
     (void)rank;
     GOOD(cudaMalloc((void **)&device, 64));
-    signal(SIGSEGV, on_signal);
-    signal(SIGBUS, on_signal);
+    (void)signal(SIGSEGV, on_signal);
+    (void)signal(SIGBUS, on_signal);
     int number = sigsetjmp(back, 1);
     if (!number) {
         *device = 1;

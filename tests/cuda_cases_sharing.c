@@ -1,27 +1,11 @@
 /* Virtual memory, and what two processes share of it. */
 #include "tests/cuda_cases.h"
 
-#include <unistd.h>
-
-static const size_t size_bytes = 2 << 20;
-
-static CUmemAllocationProp properties(void)
-{
-    return (CUmemAllocationProp){.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                                 .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
-}
-
-static void allow(CUdeviceptr address, CUmemAccess_flags flags)
-{
-    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}, .flags = flags};
-
-    GOOD(cuMemSetAccess(address, size_bytes, &access, 1));
-}
+static const size_t size_bytes = CASE_SHARED_BYTES;
 
 static void memory_is_mapped_where_it_was_reserved(int rank)
 {
-    CUmemAllocationProp of_device = properties();
+    CUmemAllocationProp of_device = case_properties();
     CUmemGenericAllocationHandle handle = 0;
     CUdeviceptr address = 0;
     size_t granularity = 0;
@@ -38,11 +22,11 @@ static void memory_is_mapped_where_it_was_reserved(int rank)
     GOOD(cuMemMap(address, size_bytes, 0, handle, 0));
     EXPECT(cuMemMap(address, size_bytes, 0, handle, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT(cuMemcpyDtoH(&word, address, 4), CUDA_ERROR_INVALID_VALUE); /* no access yet */
-    allow(address, CU_MEM_ACCESS_FLAGS_PROT_READ);
+    case_allow(address, CU_MEM_ACCESS_FLAGS_PROT_READ);
     GOOD(cuMemcpyDtoH(&word, address, 4));
     EXPECT(cuMemcpyHtoD(address, &word, 4), CUDA_ERROR_INVALID_VALUE);
     EXPECT(cuMemsetD8(address, 0, 8), CUDA_ERROR_INVALID_VALUE);
-    allow(address, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    case_allow(address, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
     word = 17;
     GOOD(cuMemcpyHtoD(address, &word, 4));
     GOOD(cuMemRelease(handle)); /* the mapping keeps it */
@@ -57,42 +41,6 @@ static void memory_is_mapped_where_it_was_reserved(int rank)
     EXPECT(cuMemFree(address), CUDA_ERROR_INVALID_VALUE);
 }
 
-/* Rank 0 makes memory; rank 1 gets it read-only or writable at an address of its own. */
-static CUdeviceptr share(int rank, CUmemAccess_flags of_importer)
-{
-    CUmemAllocationProp of_device = properties();
-    CUmemGenericAllocationHandle handle = 0;
-    CUdeviceptr address = 0;
-    char token = 't';
-    int fd = -1;
-
-    GOOD(cudaFree(NULL));
-    if (rank == 0) {
-        GOOD(cuMemCreate(&handle, size_bytes, &of_device, 0));
-        GOOD(
-            cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-        case_send(&token, 1, fd);
-    } else {
-        case_receive(&token, 1, &fd);
-        GOOD(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
-                                            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
-    }
-    close(fd);
-    GOOD(cuMemAddressReserve(&address, size_bytes, 0, 0, 0));
-    GOOD(cuMemMap(address, size_bytes, 0, handle, 0));
-    GOOD(cuMemRelease(handle));
-    allow(address, rank == 0 ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : of_importer);
-    return address;
-}
-
-static void meet(void)
-{
-    char byte = 'm';
-
-    case_send(&byte, 1, -1);
-    case_receive(&byte, 1, NULL);
-}
-
 static int word_at(CUdeviceptr address)
 {
     int word = 0;
@@ -103,40 +51,40 @@ static int word_at(CUdeviceptr address)
 
 static void two_processes_share_memory(int rank)
 {
-    int *words = (int *)share(rank, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    int *words = (int *)case_share(rank, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 
     if (rank == 0) {
         GOOD(launch_fill(words, 11, 4, 0));
         GOOD(cudaDeviceSynchronize());
     }
-    meet();
+    case_meet();
     EXPECT(word_at((CUdeviceptr)words), 11);
     if (rank == 1) {
         GOOD(launch_fill(words + 2, 12, 1, 0));
         GOOD(cudaDeviceSynchronize());
     }
-    meet();
+    case_meet();
     EXPECT(word_at((CUdeviceptr)(words + 2)), 12);
-    meet();
+    case_meet();
 }
 
 static void a_read_only_mapping_cannot_be_written(int rank)
 {
-    int *words = (int *)share(rank, CU_MEM_ACCESS_FLAGS_PROT_READ);
+    int *words = (int *)case_share(rank, CU_MEM_ACCESS_FLAGS_PROT_READ);
     int word = 1;
 
     if (rank == 0) {
         GOOD(launch_fill(words, 21, 4, 0));
         GOOD(cudaDeviceSynchronize());
     }
-    meet();
+    case_meet();
     if (rank == 1) {
         EXPECT(word_at((CUdeviceptr)words), 21);
         EXPECT(cuMemcpyHtoD((CUdeviceptr)words, &word, sizeof word), CUDA_ERROR_INVALID_VALUE);
         GOOD(launch_fill(words, 22, 1, 0));
         EXPECT(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
     }
-    meet();
+    case_meet();
     if (rank == 0) {
         EXPECT(word_at((CUdeviceptr)words), 21); /* the other's fault harms only the other */
         GOOD(launch_fill(words, 23, 1, 0));
@@ -146,13 +94,13 @@ static void a_read_only_mapping_cannot_be_written(int rank)
 
 static void kernels_of_two_processes_signal_each_other(int rank)
 {
-    int *words = (int *)share(rank, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+    int *words = (int *)case_share(rank, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 
     if (rank == 0) {
         GOOD(cudaMemset(words, 0, 64));
         GOOD(cudaDeviceSynchronize());
     }
-    meet();
+    case_meet();
     for (int turn = 0; turn < 3; turn++) {
         int mine = 2 * turn + 1 + rank; /* rank 0 stores 1, 3, 5; rank 1 stores 2, 4, 6 */
         if (rank == 1 || turn) {
@@ -161,11 +109,11 @@ static void kernels_of_two_processes_signal_each_other(int rank)
         GOOD(launch_fill(words, mine, 1, 0));
     }
     GOOD(cudaDeviceSynchronize());
-    meet();
+    case_meet();
     EXPECT(word_at((CUdeviceptr)words), 6);
     EXPECT(word_at((CUdeviceptr)(words + 8)), 4);
     EXPECT(word_at((CUdeviceptr)(words + 9)), 5);
-    meet();
+    case_meet();
 }
 
 const struct cuda_case cases_of_sharing[] = {

@@ -17,7 +17,7 @@ enum { ARGUMENTS_MAX = 48 };
 static void need(bool good, const char *what)
 {
     if (!good) {
-        fprintf(stderr, "sim_session: %s: %s\n", what, strerror(errno));
+        (void)fprintf(stderr, "sim_session: %s: %s\n", what, strerror(errno));
         exit(2);
     }
 }
@@ -85,7 +85,7 @@ void sim_spawn(struct sim_session *session, int index, char *const argv[], int o
     if (client == 0) {
         const char *path = getenv("LD_LIBRARY_PATH");
         char *libraries = xasprintf("%s/lib/sim:%s", build(), path ? path : "");
-        snprintf(number, sizeof number, "%d", session->client_fds[index]);
+        (void)snprintf(number, sizeof number, "%d", session->client_fds[index]);
         need(setenv("PKB_SIM_FD", number, 1) == 0, "setenv");
         need(setenv("LD_LIBRARY_PATH", libraries, 1) == 0, "setenv");
         keep_open(session->client_fds[index]);
