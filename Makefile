@@ -160,16 +160,16 @@ $(BUILD)/sim/%.o: sim/%.cu sim/%.h
 $(BUILD)/lib/nccl/libnccl.so.2: $(call objs,$(sim_nccl_src)) $(BUILD)/sim/nccl_reduce.o $(BUILD)/sim/stubs_nccl.c sim/libnccl.map
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -fPIC -shared -Wl,-soname,libnccl.so.2 -Wl,--version-script=sim/libnccl.map \
-	    $(filter %.o %.c,$^) $(cuda_libs) -ldl -lpthread -o $@
+	    $(filter %.o %.c,$^) $(cuda_libs) -ldl -lpthread -lstdc++ -o $@
 # cuBLAS contains a runtime of its own, so the simulator replaces it.
 $(BUILD)/lib/sim/libcublasLt.so.13: $(call objs,$(sim_cublaslt_src)) $(BUILD)/sim/cublas_gemm.o $(BUILD)/sim/stubs_cublaslt.c sim/libcublaslt.map
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -fPIC -shared -Wl,-soname,libcublasLt.so.13 -Wl,--version-script=sim/libcublaslt.map \
-	    $(filter %.o %.c,$^) $(cuda_libs) -ldl -o $@
+	    $(filter %.o %.c,$^) $(cuda_libs) -ldl -lstdc++ -o $@
 $(BUILD)/lib/sim/libcublas.so.13: $(call objs,$(sim_cublas_src)) $(BUILD)/sim/stubs_cublas.c sim/libcublas.map $(BUILD)/lib/sim/libcublasLt.so.13
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -fPIC -shared -Wl,-soname,libcublas.so.13 -Wl,--version-script=sim/libcublas.map \
-	    $(filter %.o %.c,$^) $(BUILD)/lib/sim/libcublasLt.so.13 $(cuda_libs) -ldl -o $@
+	    $(filter %.o %.c,$^) $(BUILD)/lib/sim/libcublasLt.so.13 $(cuda_libs) -ldl -lstdc++ -o $@
 
 # ---- tests ----
 

@@ -209,8 +209,15 @@ static void plan_simulator(struct plan_of_start *plan, int world)
                                       : xasprintf("judge=%d", plan->server[client]));
         give_fd(plan, number, plan->server[client]);
     }
-    args[count++] = (char *)"--image";
-    args[count++] = (char *)options->library;
+    const char *const images[] = {
+        options->library,
+        text(plan, xasprintf("%s/libnccl.so.2", options->nccl_dir)),
+        text(plan, xasprintf("%s/libcublasLt.so.13", options->sim_dir)),
+    };
+    for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
+        args[count++] = (char *)"--image";
+        args[count++] = (char *)images[i];
+    }
     args[count++] = (char *)"--report";
     args[count++] = text(plan, xasprintf("%d", plan->report));
     args[count++] = (char *)"--seed";
