@@ -44,7 +44,7 @@ static uint32_t parse_param(struct parser *parser)
         return PTX_NONE;
     }
     uint32_t before = parser->name_count;
-    parse_registers(parser);
+    parse_registers(parser, true);
     if (parser->status != OK || parser->name_count != before + 1 ||
         module->variable_count == PTX_VARIABLES_MAX) {
         parser_fail(parser, ERR_INVALID, "expected one register parameter");
@@ -190,7 +190,7 @@ static void parse_body_directive(struct parser *parser)
         }
     }
     if (lexer_take(lexer, ".reg")) {
-        parse_registers(parser);
+        parse_registers(parser, false);
         parser_expect(parser, ';');
     } else if (lexer_take(lexer, ".loc")) {
         lines_parse_loc(parser);

@@ -105,6 +105,7 @@ struct cell *storage_cell(struct lowering *lowering, struct storage *storage, ui
 static void place_locals(struct lowering *lowering, struct frame *frame)
 {
     const struct ptx_function *function = frame->function;
+    uint32_t param_count = function->return_count + function->param_count; /* the first ones */
     uint64_t end = frame->local_end;
 
     for (uint32_t i = 0; i < function->variable_count; i++) {
@@ -113,6 +114,11 @@ static void place_locals(struct lowering *lowering, struct frame *frame)
         uint64_t align = variable->align_bytes > 0 ? variable->align_bytes : 1;
         struct storage *storage = &frame->owned[variable->local_index];
         if (variable->space != SPACE_LOCAL && variable->space != SPACE_PARAM) {
+            continue;
+        }
+        if (variable->local_index < param_count) {
+            /* A kernel's parameters are no locals. */
+            frame->storages[variable->local_index] = frame->caller != NULL ? storage : NULL;
             continue;
         }
         frame->storages[variable->local_index] = storage;
@@ -126,10 +132,6 @@ static void place_locals(struct lowering *lowering, struct frame *frame)
             lowering->is_full = true;
             return;
         }
-    }
-    for (uint32_t i = 0; frame->caller == NULL && i < function->param_count; i++) {
-        /* A kernel's parameters are no locals. */
-        frame->storages[lowering->module->variables[function->params[i]].local_index] = NULL;
     }
     frame->local_end = (uint32_t)end;
     if (frame->local_end > lowering->kernel->local_bytes) {

@@ -112,7 +112,8 @@ struct declaration {
 };
 /* The variable's index, or PTX_NONE after a failure and for what is only skipped. */
 uint32_t parse_variable(struct parser *parser, struct declaration declaration);
-void parse_registers(struct parser *parser);
+/* Behind `.reg`; of a parameter just one. */
+void parse_registers(struct parser *parser, bool is_param);
 
 /* ptx_lines.c */
 struct line_table;

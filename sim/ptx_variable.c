@@ -324,7 +324,7 @@ uint32_t parse_variable(struct parser *parser, struct declaration declaration)
 }
 
 /* Behind `.reg`: .b32 %r<5>, a, b; or one parameter. */
-void parse_registers(struct parser *parser)
+void parse_registers(struct parser *parser, bool is_param)
 {
     struct ptx_variable described = {0};
     struct lexer *lexer = &parser->lexer;
@@ -346,5 +346,5 @@ void parse_registers(struct parser *parser)
         if (parser->status == OK) {
             names_declare(parser, name);
         }
-    } while (parser->status == OK && lexer_take_mark(lexer, ','));
+    } while (parser->status == OK && !is_param && lexer_take_mark(lexer, ','));
 }
