@@ -89,7 +89,8 @@ static void set_places(struct access *access, uint8_t *base)
 static void count(struct warp *warp, int owner, enum mechanism mechanism, uint64_t bytes)
 {
     if (warp->traffic && owner >= 0) {
-        warp->traffic[owner][mechanism] += bytes;
+        bool is_nccl = warp->grid->launch.is_nccl;
+        warp->traffic[owner][is_nccl ? MECHANISM_NCCL : mechanism] += bytes;
     }
 }
 

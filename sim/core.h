@@ -176,6 +176,7 @@ struct note {
 };
 
 struct engine {
+    enum mechanism copy_mechanism; /* what copies count as */
     struct engine_options options;
     struct device devices[WORLD_MAX];
     struct space *spaces;

@@ -150,8 +150,8 @@ enum status engine_copy(struct engine *engine, struct space *space, uint64_t to,
     memmove(target->host + (to - target->address), source->host + (from - source->address),
             size_bytes);
     note_bytes(space, target, to, size_bytes, "copy");
-    engine_note_traffic(engine, space->rank, source->owner, MECHANISM_COPY_ENGINE, size_bytes);
-    engine_note_traffic(engine, space->rank, target->owner, MECHANISM_COPY_ENGINE, size_bytes);
+    engine_note_traffic(engine, space->rank, source->owner, engine->copy_mechanism, size_bytes);
+    engine_note_traffic(engine, space->rank, target->owner, engine->copy_mechanism, size_bytes);
     return OK;
 }
 
@@ -169,7 +169,7 @@ enum status engine_set(struct engine *engine, struct space *space, uint64_t to, 
     }
     memset(target->host + (to - target->address), value, size_bytes);
     note_bytes(space, target, to, size_bytes, "memset");
-    engine_note_traffic(engine, space->rank, target->owner, MECHANISM_COPY_ENGINE, size_bytes);
+    engine_note_traffic(engine, space->rank, target->owner, engine->copy_mechanism, size_bytes);
     return OK;
 }
 
@@ -181,6 +181,11 @@ void engine_note_write(struct engine *engine, struct space *space, uint64_t to, 
         note_bytes(space, target, to, size_bytes, "copy");
     }
     proof_changed(engine);
+}
+
+void engine_count_copies_as(struct engine *engine, enum mechanism mechanism)
+{
+    engine->copy_mechanism = mechanism;
 }
 
 void engine_note_traffic(struct engine *engine, int source, int owner, enum mechanism mechanism,

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "common/error.h"
+#include "common/job.h"
 #include "common/result.h"
 #include "sim/code.h"
 
@@ -43,6 +44,10 @@ void engine_close(struct engine *engine);
 
 enum { MAP_READ = 1, MAP_WRITE = 2 };
 
+/*
+ * A multicast mapping has no `host`: replicas[i] is where the bytes on device i lie, NULL where that
+ * device takes no part. Only multimem instructions may use it; to all else it is an illegal address.
+ */
 struct mapping {
     uint64_t address, size_bytes; /* as the client sees it; bytes, not pages: the bound of access */
     uint8_t *host;                /* where simd has the bytes */
@@ -50,6 +55,7 @@ struct mapping {
     int access;                   /* MAP_READ | MAP_WRITE */
     uint32_t allocation;          /* number that names it in reports */
     const char *label;            /* "", or what reports call it: "symm 0", "input x"; borrowed */
+    uint8_t *replicas[WORLD_MAX]; /* of a multicast mapping; all NULL: it is none */
 };
 struct space *space_open(struct engine *engine, int rank); /* rank: -1 for the judge (not counted) */
 void space_close(struct space *space);                       /* ends its grids */
@@ -68,6 +74,8 @@ enum status engine_set(struct engine *engine, struct space *space, uint64_t to, 
 /* The caller wrote bytes of `space` itself (host copies, memset of other widths). */
 void engine_note_write(struct engine *engine, struct space *space, uint64_t to,
                        uint64_t size_bytes);
+/* What engine_copy and engine_set count as from now on; the copy engine at first. */
+void engine_count_copies_as(struct engine *engine, enum mechanism mechanism);
 void engine_note_traffic(struct engine *engine, int source, int owner, enum mechanism mechanism,
                          uint64_t bytes);
 
@@ -77,6 +85,8 @@ struct module;
 struct module *module_open(struct space *space, const struct image *image,
                            const uint64_t *addresses);
 void module_close(struct module *module);
+/* What keeps `kernel` from being simulated, with its name and source line; NULL: nothing does. */
+const char *module_unsupported(struct module *module, const struct kernel *kernel);
 
 /* ---- grids ---- */
 struct launch {
@@ -87,6 +97,7 @@ struct launch {
     uint32_t grid[3], block[3];
     uint32_t dynamic_shared_bytes;
     bool is_cooperative;
+    bool is_nccl; /* its traffic counts as NCCL's */
     const void *params; /* kernel->param_bytes, copied */
 };
 /* Checks what a driver checks (sizes, shared memory, cooperative fit): ERR_INVALID. A kernel that

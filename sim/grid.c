@@ -273,6 +273,14 @@ static struct bound *bound_of(const struct launch *launch)
     return bound;
 }
 
+const char *module_unsupported(struct module *module, const struct kernel *kernel)
+{
+    if (kernel->unsupported) {
+        return kernel->unsupported;
+    }
+    return bound_of(&(struct launch){.kernel = kernel, .module = module})->unsupported;
+}
+
 static enum status take_workspace(struct grid *grid, struct error *err)
 {
     struct space *space = grid->launch.space;

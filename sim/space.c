@@ -187,7 +187,7 @@ enum status space_map(struct space *space, const struct mapping *mapping, struct
     region->size_bytes = mapping->size_bytes;
     region->host = mapping->host;
     region->owner = mapping->owner;
-    region->access = mapping->access;
+    region->access = mapping->host ? mapping->access : 0; /* multicast: by multimem only */
     region->mapping = *mapping;
     region->memory = memory_open(space->engine, mapping);
     memmove(&space->regions[at + 1], &space->regions[at],
