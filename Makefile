@@ -62,7 +62,7 @@ sim_libs := $(if $(sim_cuda_src),$(BUILD)/lib/sim/libcuda.so.1) \
     $(BUILD)/lib/sim/libcublas.so.13
 tests := $(patsubst tests/%.c,$(BUILD)/tests/%,$(test_src))
 
-.PHONY: all demo check lint format clean help deps tests
+.PHONY: all demo check check-all lint format clean help deps tests
 all: $(programs) $(sim_libs) ## build everything
 
 # ---- libraries and objects ----
@@ -197,6 +197,10 @@ deps:
 check: deps ## install what is missing, build, run every test that needs no GPU
 	@$(MAKE) --no-print-directory all tests
 	@BUILD=$(BUILD) sh tests/run.sh
+
+check-all: deps ## the same and what takes longer: every world, every seed
+	@$(MAKE) --no-print-directory all tests
+	@TESTS=all BUILD=$(BUILD) sh tests/run.sh
 
 demo: deps ## install what is missing, build, judge a real CUDA kernel on four simulated ranks
 	@$(MAKE) --no-print-directory all

@@ -1,0 +1,40 @@
+#!/bin/sh
+# timeout: 1800
+# Every task's baseline is accepted in the simulator: on 4 ranks, with TESTS=all on 2, 4 and 8.
+#
+#   sh tests/e2e/baselines.sh [TASK_FOLDER WORLD]
+set -eu
+cd "$(dirname "$0")/../.."
+BUILD=${BUILD:-build}
+export BUILD
+
+# Evaluates the baseline of folder $1 on $2 ranks and prints its line of TAP.
+one()
+{
+    result=$(mktemp)
+    nice "$BUILD/bin/pkb-worker" --once "tasks/$1/baseline.cu" --task "$1" --world "$2" \
+        --device sim >"$result" 2>"$result.log" || true
+    if [ "$(jq -r .verdict "$result")" = accepted ]; then
+        echo "ok - the baseline of $1 is accepted on $2 ranks"
+    else
+        echo "not ok - the baseline of $1 is accepted on $2 ranks"
+        jq -c 'del(.traffic)' "$result" | cut -c 1-2000 | sed 's/^/# /'
+        tail -n 5 "$result.log" | sed 's/^/# /'
+    fi
+    rm -f "$result" "$result.log"
+}
+
+if [ $# -eq 2 ]; then
+    one "$1" "$2"
+    exit 0
+fi
+
+worlds=4
+[ "${TESTS:-}" != all ] || worlds='2 4 8'
+runs=$(for task in tasks/[0-9]*_*/baseline.cu; do
+    for world in $worlds; do
+        echo "$(basename "$(dirname "$task")") $world"
+    done
+done)
+echo "1..$(echo "$runs" | wc -l)"
+echo "$runs" | xargs -P 2 -n 2 sh tests/e2e/baselines.sh
