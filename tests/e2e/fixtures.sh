@@ -56,6 +56,10 @@ check()
             (.traffic // []) | map(select(.source != .owner) | .bytes | tonumber) | add // 0
             | select(. < $least) | "\(.) bytes between ranks"'
         ;;
+    message=*)
+        jq -r --arg text "$text" '
+            select(.message // "" | contains($text) | not) | "message \(.message)"'
+        ;;
     log=*)
         jq -r --arg text "$text" '
             select((.build_log // "") + (.run_log // "") | contains($text) | not)
