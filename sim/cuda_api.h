@@ -9,4 +9,6 @@
 
 /* For our libcudart: the call `name` is not simulated. Says so on stderr, once, and to pkb-simd. */
 CUresult pkb_cuda_refuse(const char *name);
+/* For our libnccl: what this thread queues from now on is NCCL's (1) or the program's own (0). */
+void pkb_sim_traffic_tag(int nccl);
 #pragma GCC visibility pop

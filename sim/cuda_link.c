@@ -257,6 +257,14 @@ static bool is_synchronising(const struct wire_request *request)
            (request->op == WIRE_COPY && request->copy.wait);
 }
 
+/* Our NCCL says so around what it queues, so that it can be told from the submission's own. */
+static _Thread_local bool is_nccl;
+
+void pkb_sim_traffic_tag(int nccl)
+{
+    is_nccl = nccl != 0;
+}
+
 CUresult link_call(struct link_call *call)
 {
     CUresult result = thread_enter();
@@ -264,6 +272,7 @@ CUresult link_call(struct link_call *call)
     if (result) {
         return result;
     }
+    call->request.is_nccl = is_nccl;
     if (!exchange(thread_channel->fd, call)) {
         return CUDA_ERROR_UNKNOWN; /* simd has ended */
     }

@@ -91,7 +91,14 @@ void object_release(struct object *object)
     if (object->payer) {
         object->payer->memory_bytes -= object->size_bytes;
     }
-    munmap(object->host, object->size_bytes);
+    for (int device = 0; device < WORLD_MAX; device++) {
+        if (object->members[device].object) {
+            object_release(object->members[device].object);
+        }
+    }
+    if (object->host) {
+        munmap(object->host, object->size_bytes);
+    }
     if (object->memory_fd >= 0) {
         close(object->memory_fd);
     }

@@ -32,6 +32,16 @@ struct object {
     dev_t token_device;
     ino_t token_inode;
     uint32_t allocation;
+
+    /* Of a multicast object, which has no bytes of its own: the memory bound on each device. */
+    bool is_multicast;
+    uint32_t devices_added; /* bit i: device i takes part */
+    int device_count;       /* that are to take part */
+    struct member {
+        struct object *object; /* one reference; NULL: nothing is bound */
+        uint64_t at_bytes, size_bytes;
+        uint64_t offset_bytes; /* in `object` */
+    } members[WORLD_MAX];
 };
 
 struct object_request {
@@ -39,6 +49,14 @@ struct object_request {
     uint64_t size_bytes;
     int device; /* -1: pinned host memory */
 };
+
+/* A multicast object over `device_count` devices, with one reference. */
+struct object *object_open_multicast(struct client *client, uint64_t size_bytes, int device_count);
+/* Binds `member`, taking a reference, on the device of its object; where it is seen, it is seen so
+ * at once. ERR_INVALID where the device does not take part, has something bound, or it does not
+ * fit. */
+enum status object_bind(struct object *multicast, const struct member *member, struct error *err);
+enum status object_unbind(struct object *multicast, int device, struct error *err);
 
 /* A zeroed object with one reference, or ERR_LIMIT beyond the payer's memory. */
 enum status object_open(struct object **object, const struct object_request *request,
@@ -79,6 +97,8 @@ enum status region_remove(struct client *client, uint64_t address, struct error 
 /* Changes what the device may do with a region. */
 enum status region_set_access(struct client *client, struct region *region, int access,
                               struct error *err);
+/* What lies behind the client's regions of `object` has changed. */
+void regions_remap(struct client *client, const struct object *object);
 void regions_release(struct client *client);
 
 /* Whether no other client can reach any byte of the range. */

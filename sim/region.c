@@ -41,15 +41,27 @@ static bool is_allowed(uint64_t address, uint64_t size_bytes)
 
 static enum status map(struct client *client, struct region *region, struct error *err)
 {
-    return space_map(client->space,
-                     &(struct mapping){.address = region->address,
-                                       .size_bytes = region->size_bytes,
-                                       .host = region->object->host + region->offset_bytes,
-                                       .owner = region->object->device,
-                                       .access = region->access,
-                                       .allocation = region->object->allocation,
-                                       .label = region->label},
-                     err);
+    const struct object *object = region->object;
+    struct mapping mapping = {.address = region->address,
+                              .size_bytes = region->size_bytes,
+                              .owner = object->device,
+                              .access = region->access,
+                              .allocation = object->allocation,
+                              .label = region->label};
+
+    if (!object->is_multicast) {
+        mapping.host = object->host + region->offset_bytes;
+    }
+    for (int device = 0; device < WORLD_MAX; device++) {
+        const struct member *member = &object->members[device];
+        uint64_t end = region->offset_bytes + region->size_bytes;
+        if (member->object && member->at_bytes <= region->offset_bytes &&
+            end <= member->at_bytes + member->size_bytes) {
+            mapping.replicas[device] = member->object->host + member->offset_bytes +
+                                       (region->offset_bytes - member->at_bytes);
+        }
+    }
+    return space_map(client->space, &mapping, err);
 }
 
 /* How reports call what lies at this place of a rank's window. */
@@ -164,6 +176,21 @@ enum status region_set_access(struct client *client, struct region *region, int 
         region->access = 0;
     }
     return status;
+}
+
+void regions_remap(struct client *client, const struct object *object)
+{
+    struct error err = {0};
+
+    for (size_t i = 0; i < client->regions.count; i++) {
+        struct region *region = &client->regions.rows[i];
+        if (region->object == object && region->access) {
+            unmap(client, region);
+            if (map(client, region, &err)) {
+                region->access = 0;
+            }
+        }
+    }
 }
 
 void regions_release(struct client *client)

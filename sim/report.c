@@ -64,7 +64,16 @@ void report_fault_call(struct client *client, const char *kind, const char *mess
     fault_release(&fault);
 }
 
-void report_not_simulable(struct client *client, const char *what)
+/* "file.cu:12" of "op (kernel NAME, file.cu:12)", or NULL. */
+static char *source_of(const char *what)
+{
+    const char *comma = strrchr(what, ',');
+    size_t length = comma ? strlen(comma) : 0;
+
+    return length > 3 && comma[length - 1] == ')' ? xstrndup(comma + 2, length - 3) : NULL;
+}
+
+void report_not_simulable(struct client *client, const char *what, const char *kernel)
 {
     struct result result = {.verdict = VERDICT_NOT_SIMULABLE, .rank = client->rank};
 
@@ -78,6 +87,15 @@ void report_not_simulable(struct client *client, const char *what)
     }
     client->refused[client->refused_count++] = xstrdup(what);
     result.message = xasprintf("not simulable: %s", what);
+    if (kernel) {
+        result_add_fault(&result, (struct fault){.rank = client->rank,
+                                                 .kind = xstrdup("not_simulable"),
+                                                 .kernel = xstrdup(kernel),
+                                                 .source = source_of(what),
+                                                 .cta = -1,
+                                                 .warp = -1,
+                                                 .lane = -1});
+    }
     write_line(client->machine, &result);
     result_release(&result);
 }

@@ -13,8 +13,9 @@ struct machine;
 void report_fault(struct client *client, const struct fault *fault);
 /* A fault of a copy or another call. */
 void report_fault_call(struct client *client, const char *kind, const char *message);
-/* A call or kernel that is not simulated; each only once, at most MACHINE_REFUSED_MAX of them. */
-void report_not_simulable(struct client *client, const char *what);
+/* A call that is not simulated, or what in `kernel` is not (NULL: it is a call); each only once, at
+ * most MACHINE_REFUSED_MAX of them. */
+void report_not_simulable(struct client *client, const char *what, const char *kernel);
 /* A deadlock or the fuel's end (`reason` then says which), with where each rank stands. */
 void report_stuck(struct machine *machine, enum verdict verdict, const char *reason);
 

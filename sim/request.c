@@ -56,7 +56,7 @@ static int handle_refused(struct channel *channel, struct wire_reply *reply)
     if (channel->request.payload_bytes >= REFUSED_NAME_MAX) {
         return REQUEST_MALFORMED;
     }
-    report_not_simulable(channel->client, (const char *)channel->payload);
+    report_not_simulable(channel->client, (const char *)channel->payload, NULL);
     return CUDA_SUCCESS;
 }
 
@@ -102,6 +102,12 @@ static const struct {
     [WIRE_MEM_MAP] = {request_memory, false},
     [WIRE_MEM_UNMAP] = {request_memory, false},
     [WIRE_MEM_ACCESS] = {request_memory, false},
+    [WIRE_MEM_RETAIN] = {request_memory, false},
+    [WIRE_MEM_PROPERTIES] = {request_memory, false},
+    [WIRE_MULTICAST_CREATE] = {request_multicast, false},
+    [WIRE_MULTICAST_ADD] = {request_multicast, false},
+    [WIRE_MULTICAST_BIND] = {request_multicast, false},
+    [WIRE_MULTICAST_UNBIND] = {request_multicast, false},
     [WIRE_MODULE_LOAD] = {request_program, false},
     [WIRE_MODULE_UNLOAD] = {request_program, false},
     [WIRE_KERNEL] = {request_program, false},
@@ -226,6 +232,8 @@ bool request_handle(struct channel *channel)
 
 int request_push(struct channel *channel, struct stream *stream, struct item *item, bool waits)
 {
+    item->is_nccl = channel->request.is_nccl;
+    item->launch.is_nccl = item->is_nccl;
     int result = stream_push(stream, item);
     bool is_deep = stream->item_count >= STREAM_DEPTH;
 

@@ -64,15 +64,6 @@ static int check(const struct client *client, const struct function *function,
     return CUDA_SUCCESS;
 }
 
-static int check_simulable(struct client *client, const struct kernel *kernel)
-{
-    if (!kernel->unsupported) {
-        return CUDA_SUCCESS;
-    }
-    report_not_simulable(client, kernel->unsupported);
-    return CUDA_ERROR_NOT_SUPPORTED;
-}
-
 int request_launch(struct channel *channel, struct wire_reply *reply)
 {
     struct client *client = channel->client;
@@ -92,14 +83,16 @@ int request_launch(struct channel *channel, struct wire_reply *reply)
         return REQUEST_MALFORMED;
     }
     int result = check(client, function, launch);
-    if (!result) {
-        result = check_simulable(client, kernel);
-    }
     if (result) {
         return result;
     }
     if (program_instance(function->program, request->device, &instance, &err)) {
         return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    const char *unsupported = module_unsupported(instance->module, kernel);
+    if (unsupported) {
+        report_not_simulable(client, unsupported, kernel->demangled);
+        return CUDA_ERROR_NOT_SUPPORTED;
     }
     struct item *item = item_make(ITEM_KERNEL);
     item->bytes = xmalloc(kernel->param_bytes + 1);

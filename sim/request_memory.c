@@ -144,6 +144,7 @@ static int handle_pointer(struct channel *channel, struct wire_reply *reply)
             .address = region->address,
             .size_bytes = region->size_bytes,
             .device = region->object->device,
+            .access = (uint32_t)region->access,
             .kind = region->kind == REGION_HOST ? WIRE_MEMORY_HOST : WIRE_MEMORY_DEVICE};
     }
     return CUDA_SUCCESS;
@@ -200,6 +201,23 @@ static int handle_import(struct channel *channel, struct wire_reply *reply)
     return CUDA_SUCCESS;
 }
 
+/* Another handle of the memory that is mapped at an address. */
+static int handle_retain(struct channel *channel, struct wire_reply *reply)
+{
+    struct client *client = channel->client;
+    const struct region *region = region_find(client, channel->request.memory.address);
+
+    if (!region || region->kind != REGION_VIRTUAL) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    reply->pointer.address = handles_add(&client->handles, HANDLE_MEMORY, region->object);
+    if (!reply->pointer.address) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    region->object->references++;
+    return CUDA_SUCCESS;
+}
+
 /* Operations on the handle that the request names. */
 static int handle_of_handle(struct channel *channel, struct wire_reply *reply)
 {
@@ -215,6 +233,11 @@ static int handle_of_handle(struct channel *channel, struct wire_reply *reply)
     if (channel->request.op == WIRE_MEM_RELEASE) {
         handles_remove(&client->handles, memory->handle);
         object_release(object);
+        return CUDA_SUCCESS;
+    }
+    if (channel->request.op == WIRE_MEM_PROPERTIES) {
+        reply->pointer.device = object->device;
+        reply->pointer.size_bytes = object->size_bytes;
         return CUDA_SUCCESS;
     }
     if (channel->request.op == WIRE_MEM_EXPORT) {
@@ -305,6 +328,9 @@ int request_memory(struct channel *channel, struct wire_reply *reply)
         return handle_create(channel, reply);
     case WIRE_MEM_IMPORT:
         return handle_import(channel, reply);
+    case WIRE_MEM_RETAIN:
+        return handle_retain(channel, reply);
+    case WIRE_MEM_PROPERTIES:
     case WIRE_MEM_RELEASE:
     case WIRE_MEM_EXPORT:
     case WIRE_MEM_MAP:

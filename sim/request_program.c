@@ -16,7 +16,7 @@ static int handle_load(struct channel *channel, struct wire_reply *reply)
     const struct image *image = program_image(client->machine, channel->request.module.hash);
 
     if (!image) {
-        report_not_simulable(client, "cuModuleLoadData of an image outside the submission");
+        report_not_simulable(client, "cuModuleLoadData of an image outside the submission", NULL);
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
     struct program *program = program_open(client, image);

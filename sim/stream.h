@@ -47,6 +47,7 @@ struct item {
     struct item *next;
     enum item_kind kind;
     uint64_t sequence;
+    bool is_nccl;
     struct grid *grid; /* of a kernel that runs */
     struct launch launch;
     uint8_t *bytes; /* parameters of a kernel, or what a copy takes from the host; owned */

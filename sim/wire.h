@@ -55,6 +55,12 @@ enum {
     X(MEM_MAP, "cuMemMap")                                                                         \
     X(MEM_UNMAP, "cuMemUnmap")                                                                     \
     X(MEM_ACCESS, "cuMemSetAccess")                                                                \
+    X(MEM_RETAIN, "cuMemRetainAllocationHandle")                                                   \
+    X(MEM_PROPERTIES, "cuMemGetAllocationPropertiesFromHandle")                                    \
+    X(MULTICAST_CREATE, "cuMulticastCreate")                                                       \
+    X(MULTICAST_ADD, "cuMulticastAddDevice")                                                       \
+    X(MULTICAST_BIND, "cuMulticastBindMem")                                                        \
+    X(MULTICAST_UNBIND, "cuMulticastUnbind")                                                       \
     X(MODULE_LOAD, "cuModuleLoadData")                                                             \
     X(MODULE_UNLOAD, "cuModuleUnload")                                                             \
     X(KERNEL, "cuModuleGetFunction")                                                               \
@@ -109,6 +115,12 @@ struct wire_memory { /* MALLOC FREE FREE_ASYNC HOST_ALLOC HOST_FREE POINTER MEM_
     uint64_t handle, offset_bytes;
     uint32_t access; /* MAP_READ | MAP_WRITE */
 };
+struct wire_multicast { /* MULTICAST_*; of BIND the memory is a handle, or an address where that is
+                           0 */
+    uint64_t handle, offset_bytes, size_bytes;
+    uint64_t memory, memory_offset_bytes, address;
+    uint32_t device_count;
+};
 struct wire_copy { /* COPY; a pitch is the distance of rows */
     uint64_t to, to_pitch_bytes;
     uint64_t from, from_pitch_bytes;
@@ -154,8 +166,10 @@ struct wire_request {
     uint64_t stream; /* WIRE_STREAM_LEGACY or an id */
     int32_t device;
     uint32_t version; /* HELLO */
+    uint32_t is_nccl; /* what it moves counts as NCCL's */
     union {
         struct wire_memory memory;
+        struct wire_multicast multicast;
         struct wire_copy copy;
         struct wire_set set;
         struct wire_launch launch;
@@ -175,7 +189,8 @@ struct wire_pointer { /* POINTER MALLOC SYMBOL MEM_CREATE MEM_IMPORT */
     uint64_t address; /* MEM_CREATE MEM_IMPORT: the handle */
     uint64_t size_bytes;
     int32_t device;
-    uint32_t kind; /* enum wire_memory_kind */
+    uint32_t kind;   /* enum wire_memory_kind */
+    uint32_t access; /* MAP_READ | MAP_WRITE */
 };
 struct wire_memory_info {
     uint64_t free_bytes, total_bytes;

@@ -13,7 +13,7 @@ static uint8_t *bytes_at(const struct client *client, uint64_t address, uint64_t
 {
     const struct region *region = region_find(client, address);
 
-    if (!region || (region->access & access) != access) {
+    if (!region || region->object->is_multicast || (region->access & access) != access) {
         return NULL;
     }
     uint64_t offset = address - region->address;
@@ -174,10 +174,12 @@ bool work_is_local(const struct client *client, const struct item *item)
 }
 
 /* One row between mapped memory and the host's bytes. */
-static bool move_row(struct client *client, uint64_t address, uint8_t *host, uint64_t size_bytes,
-                     bool to_device)
+static bool move_row(struct client *client, const struct item *item, uint64_t address,
+                     uint8_t *host, uint64_t size_bytes)
 {
     struct engine *engine = client->machine->engine;
+    bool to_device = item->copy.kind == WIRE_COPY_STAGED_IN;
+    enum mechanism mechanism = item->is_nccl ? MECHANISM_NCCL : MECHANISM_COPY_ENGINE;
 
     while (size_bytes) {
         uint64_t piece = size_bytes;
@@ -193,7 +195,7 @@ static bool move_row(struct client *client, uint64_t address, uint8_t *host, uin
             memcpy(host, bytes, piece);
         }
         if (client->rank >= 0 && owner >= 0) {
-            engine_note_traffic(engine, client->rank, owner, MECHANISM_COPY_ENGINE, piece);
+            engine_note_traffic(engine, client->rank, owner, mechanism, piece);
         }
         address += piece;
         host += piece;
@@ -212,9 +214,9 @@ static bool copy_row(struct client *client, struct item *item, uint64_t row)
 
     switch ((enum wire_copy_kind)copy->kind) {
     case WIRE_COPY_STAGED_IN:
-        return move_row(client, to, item->bytes + row * width, width, true);
+        return move_row(client, item, to, item->bytes + row * width, width);
     case WIRE_COPY_STAGED_OUT:
-        return move_row(client, from, item->channel->staging + row * width, width, false);
+        return move_row(client, item, from, item->channel->staging + row * width, width);
     case WIRE_COPY_MAPPED:
         return !engine_copy(client->machine->engine, client->space, to, from, width, &err);
     case WIRE_COPY_KINDS:
@@ -313,6 +315,8 @@ int work_run(struct client *client, struct item *item)
 {
     struct error err = {0};
 
+    engine_count_copies_as(client->machine->engine,
+                           item->is_nccl ? MECHANISM_NCCL : MECHANISM_COPY_ENGINE);
     switch (item->kind) {
     case ITEM_KERNEL:
         return run_kernel(client, item);
