@@ -62,7 +62,7 @@ sim_libs := $(if $(sim_cuda_src),$(BUILD)/lib/sim/libcuda.so.1) \
     $(BUILD)/lib/sim/libcublas.so.13
 tests := $(patsubst tests/%.c,$(BUILD)/tests/%,$(test_src))
 
-.PHONY: all demo check check-all lint format clean help deps tests
+.PHONY: all demo check check-all fuzz lint format clean help deps tests
 all: $(programs) $(sim_libs) ## build everything
 
 # ---- libraries and objects ----
@@ -191,6 +191,20 @@ $(BUILD)/tests/test_cuda_api $(BUILD)/tests/test_simd: $(BUILD)/tests/%: $(BUILD
 	$(CC) $(LDFLAGS) $(filter %.o,$^) $(lib_common) $(cuda_libs) -lcmocka $(common_libs) -lstdc++ -lm -o $@
 tests: $(tests)
 
+# Parsers of bytes from outside: test_fuzz replays the corpus, libFuzzer makes more of it.
+fuzz_objs := $(call objs,$(wildcard tests/fuzz/fuzz_*.c))
+$(fuzz_objs): OBJ_CFLAGS = $(CUDA_CFLAGS)
+$(BUILD)/tests/test_fuzz: $(fuzz_objs)
+$(BUILD)/tests/test_fuzz: TEST_LDFLAGS = $(fuzz_objs)
+$(BUILD)/fuzz/%: tests/fuzz/entry.c tests/fuzz/lines.c $(fuzz_objs) $(lib_worker) $(lib_sim) $(lib_common)
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -fsanitize=fuzzer -DFUZZ_TARGET=fuzz_$* $^ -lzstd $(common_libs) -lstdc++ -lm -o $@
+SECONDS ?= 60
+fuzz: ## FUZZ=name [SECONDS=n]: try a parser with bytes that libFuzzer makes
+	@$(MAKE) --no-print-directory BUILD=build-fuzz CC=clang build-fuzz/fuzz/$(FUZZ) \
+	    SAN_FLAGS='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined'
+	@FUZZ=$(FUZZ) SECONDS=$(SECONDS) sh tests/fuzz/run.sh
+
 deps:
 	@sh deploy/install-deps.sh
 
@@ -213,7 +227,7 @@ format: ## format every source in place
 	clang-format -i $(wildcard */*.c */*.h tasks/*/*.c tests/*/*.cu tests/*/*/*.cu)
 
 clean: ## remove what was built
-	rm -rf build build-address build-thread
+	rm -rf build build-address build-thread build-fuzz
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 12

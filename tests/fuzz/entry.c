@@ -1,0 +1,21 @@
+/* entry.c — what libFuzzer calls: the target that the build names, and how its input is changed. */
+#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/lines.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size_bytes, size_t max_bytes);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size_bytes, size_t max_bytes, unsigned seed);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
+{
+    FUZZ_TARGET(data, size_bytes);
+    return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size_bytes, size_t max_bytes, unsigned seed)
+{
+    if (seed % 2 == 0) {
+        return LLVMFuzzerMutate(data, size_bytes, max_bytes);
+    }
+    return lines_mutate(data, size_bytes, max_bytes, seed / 2);
+}
