@@ -4,7 +4,8 @@
 
 void fuzz_elf(const uint8_t *data, size_t size_bytes)
 {
+    struct elf_facts facts = {0};
     struct error err = {0};
 
-    (void)elf_scan(data, size_bytes, &err);
+    (void)elf_scan(data, size_bytes, &facts, &err);
 }
