@@ -189,6 +189,18 @@ $(BUILD)/tests/test_cuda_api: $(call objs,$(wildcard tests/cuda_cases_*.c))
 $(BUILD)/tests/test_simd: $(call objs,$(wildcard tests/simd_cases_*.c))
 $(BUILD)/tests/test_cuda_api $(BUILD)/tests/test_simd: $(BUILD)/tests/%: $(BUILD)/tests/%.o $(case_objs) $(lib_common)
 	$(CC) $(LDFLAGS) $(filter %.o,$^) $(lib_common) $(cuda_libs) -lcmocka $(common_libs) -lstdc++ -lm -o $@
+# What the compiler makes of kernels of many kinds, plain and packed.
+samples_flags := -std=c++17 -O3 -lineinfo -gencode arch=compute_90a,code=[sm_90a,compute_90a]
+$(BUILD)/tests/samples.ptx $(BUILD)/tests/samples.o &: tests/fixtures/ptx/samples.cu
+	@mkdir -p $(BUILD)/tests/keep
+	$(NVCC) $(samples_flags) --no-compress --keep --keep-dir $(BUILD)/tests/keep -c $< -o $(BUILD)/tests/samples.o
+	mv $(BUILD)/tests/keep/samples.ptx $(BUILD)/tests/samples.ptx
+	@rm -rf $(BUILD)/tests/keep
+$(BUILD)/tests/samples_packed.o: tests/fixtures/ptx/samples.cu
+	@mkdir -p $(@D)
+	$(NVCC) $(samples_flags) -c $< -o $@
+$(BUILD)/tests/test_ptx_samples: | $(BUILD)/tests/samples.ptx
+$(BUILD)/tests/test_fatbin: | $(BUILD)/tests/samples.o $(BUILD)/tests/samples_packed.o
 tests: $(tests)
 
 # Parsers of bytes from outside: test_fuzz replays the corpus, libFuzzer makes more of it.
