@@ -126,11 +126,13 @@ static struct region *find_access(struct space *space, uint64_t address, uint64_
     return region && (region->access & access) == access ? region : NULL;
 }
 
+/* What the judge writes is how memory starts: nobody's. */
 static void note_bytes(struct space *space, struct region *region, uint64_t address,
                        uint64_t size_bytes, const char *what)
 {
-    memory_note(region, region->host + (address - region->address), size_bytes,
-                engine_copy_writer(space->engine, space->rank, what));
+    uint32_t writer = space->rank < 0 ? 0 : engine_copy_writer(space->engine, space->rank, what);
+
+    memory_note(region, region->host + (address - region->address), size_bytes, writer);
     proof_changed(space->engine);
 }
 

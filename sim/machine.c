@@ -92,7 +92,6 @@ enum status machine_add_client(struct machine *machine, const char *name, int fd
 
 enum status machine_add_image(struct machine *machine, const char *path, struct error *err)
 {
-    struct image_set set = {0};
     enum status status = OK;
     void *elf = MAP_FAILED;
     struct stat stat;
@@ -112,17 +111,11 @@ enum status machine_add_image(struct machine *machine, const char *path, struct 
         status = error_set(err, ERR_IO, "cannot map image '%s': %m", path);
         goto out;
     }
-    status = image_set_read(&set, elf, (size_t)stat.st_size, err);
-    if (status) {
-        goto out;
-    }
     machine->images =
-        xrealloc(machine->images, sizeof set * (size_t)(machine->image_set_count + 1));
-    machine->images[machine->image_set_count++] = set;
+        xrealloc(machine->images, sizeof *machine->images * (size_t)(machine->image_count + 1));
+    machine->images[machine->image_count++] =
+        (struct image_file){.path = xstrdup(path), .elf = elf, .size_bytes = (size_t)stat.st_size};
 out:
-    if (elf != MAP_FAILED) {
-        munmap(elf, (size_t)stat.st_size);
-    }
     if (fd >= 0) {
         close(fd);
     }
@@ -214,8 +207,13 @@ void machine_close(struct machine *machine)
     if (machine->engine) {
         engine_close(machine->engine);
     }
-    for (int i = 0; i < machine->image_set_count; i++) {
-        image_set_release(&machine->images[i]);
+    for (int i = 0; i < machine->image_count; i++) {
+        struct image_file *file = &machine->images[i];
+        if (file->elf) {
+            munmap(file->elf, file->size_bytes);
+        }
+        image_set_release(&file->set);
+        free(file->path);
     }
     free(machine->images);
     result_release(&machine->last);

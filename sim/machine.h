@@ -117,8 +117,13 @@ struct machine {
     struct engine *engine;
     struct client clients[MACHINE_CLIENTS_MAX];
     int client_count;
-    struct image_set *images;
-    int image_set_count;
+    struct image_file {
+        char *path;
+        void *elf; /* mapped until it is parsed, then NULL */
+        size_t size_bytes;
+        struct image_set set;
+    } *images;
+    int image_count;
     struct object *objects;
     struct result last; /* findings, for the last line */
 
@@ -133,7 +138,8 @@ enum status machine_open(struct machine *machine, const struct machine_options *
 /* Takes `fd`, one end of a socket pair. */
 enum status machine_add_client(struct machine *machine, const char *name, int fd,
                                struct error *err);
-/* Reads the images of an ELF file. */
+/* Opens an ELF file whose kernels may run. It is read when a client asks for what no earlier one has,
+ * and one that cannot be read has nothing. */
 enum status machine_add_image(struct machine *machine, const char *path, struct error *err);
 /* Until every client has hung up. */
 enum status machine_run(struct machine *machine, struct error *err);

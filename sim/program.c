@@ -1,23 +1,46 @@
 #include "sim/program.h"
 
+#include "common/log.h"
 #include "common/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { SYMBOL_ALIGN = 256 };
 
-const struct image *program_image(const struct machine *machine, uint64_t hash)
+static const struct image *find_image(const struct image_set *set, uint64_t hash)
 {
-    for (int i = 0; i < machine->image_set_count; i++) {
-        const struct image_set *set = &machine->images[i];
-        for (uint32_t j = 0; j < set->count; j++) {
-            if (set->images[j]->hash == hash) {
-                return set->images[j];
-            }
+    for (uint32_t i = 0; i < set->count; i++) {
+        if (set->images[i]->hash == hash) {
+            return set->images[i];
         }
     }
     return NULL;
+}
+
+static void read_file(struct image_file *file)
+{
+    struct error err = {0};
+
+    if (image_set_read(&file->set, file->elf, file->size_bytes, &err)) {
+        log_event(LOG_WARN, "simd.image", "path=%s message=%s", file->path, err.message);
+    }
+    munmap(file->elf, file->size_bytes);
+    file->elf = NULL;
+}
+
+const struct image *program_image(struct machine *machine, uint64_t hash)
+{
+    const struct image *image = NULL;
+
+    for (int i = 0; !image && i < machine->image_count; i++) {
+        if (machine->images[i].elf) {
+            read_file(&machine->images[i]);
+        }
+        image = find_image(&machine->images[i].set, hash);
+    }
+    return image;
 }
 
 struct program *program_open(struct client *client, const struct image *image)

@@ -34,7 +34,7 @@ struct function {
 enum { PROGRAM_SHARED_DEFAULT = 48 * 1024, PROGRAM_SHARED_MAX = 227 * 1024 };
 
 /* The image whose fatbin has this hash, among those that the machine was given; or NULL. */
-const struct image *program_image(const struct machine *machine, uint64_t hash);
+const struct image *program_image(struct machine *machine, uint64_t hash);
 
 /* NULL where the client has made too much. */
 struct program *program_open(struct client *client, const struct image *image);
