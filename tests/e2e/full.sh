@@ -14,7 +14,7 @@ report()
         echo "ok $number - $2"
     else
         echo "not ok $number - $2"
-        head -c 3000 "$dir/out" | sed 's/^/# /'
+        cat "$dir/out" "$dir/err" | head -c 3000 | sed 's/^/# /'
     fi
 }
 
@@ -25,8 +25,14 @@ exits()
     text=$2
     shift 2
     status=0
-    pkb "$@" >"$dir/out" 2>&1 </dev/null || status=$?
+    pkb "$@" >"$dir/out" 2>"$dir/err" </dev/null || status=$?
     report "$([ "$status" -eq "$code" ] && echo true)" "$text (exit code $status)"
+}
+
+# holds TEXT CONDITION: the condition is true of the last output, which is JSON.
+holds()
+{
+    report "$(jq "$2" "$dir/out" 2>/dev/null)" "$1"
 }
 
 # shows TEXT PATTERN...: the last output has them all.
@@ -36,7 +42,7 @@ shows()
     shift
     all=true
     for pattern in "$@"; do
-        grep -q -e "$pattern" "$dir/out" || all=false
+        cat "$dir/out" "$dir/err" | grep -q -e "$pattern" || all=false
     done
     report $all "$text"
 }
@@ -60,7 +66,7 @@ exits 0 "a submission is taken without a worker" submit tests/fixtures/allreduce
     --task allreduce --world 2 --json
 job=$(jq -r .job.id "$dir/out")
 exits 0 "it is queued" status "$job" --json
-report "$(jq '.state == "queued"' "$dir/out")" "its state says so"
+holds "its state says so" '.state == "queued"'
 
 [ -x "$BUILD/bin/pkb-worker" ] || exit 1
 worker_start
@@ -71,7 +77,7 @@ exits 12 "zeros are a wrong answer" submit tests/fixtures/zeros.cu --task 1 --wo
 shows "the output and the rank are named" wrong_answer "rank 0"
 exits 10 "a syntax error is a compile error" submit tests/fixtures/syntax_error.cu --task 1 \
     --world 2 --wait --json
-report "$(jq '.result.verdict == "compile_error"' "$dir/out")" "JSON says so, too"
+holds "JSON says so, too" '.result.verdict == "compile_error"'
 failed=$(jq -r .id "$dir/out")
 exits 0 "the log is given" log "$failed"
 shows "the compiler names the line" "solution.cu(11)"
@@ -79,12 +85,11 @@ exits 17 "a deadlock is told" submit tests/fixtures/no_signal.cu --task 1 --worl
 shows "with its kernel and line" "allreduce" "solution.cu:"
 
 exits 0 "the first job is done by now" status "$job" --json
-report "$(jq '.state == "done" and .verdict == "accepted"' "$dir/out")" "and accepted"
+holds "and accepted" '.state == "done" and .verdict == "accepted"'
 exits 0 "the board is given" board allreduce --world 4 --json
-report "$(jq '.rows | length == 1 and .[0].model == "gpt"' "$dir/out")" \
-    "it has the accepted one alone"
+holds "it has the accepted one alone" '.rows | length == 1 and .[0].model == "gpt"'
 exits 0 "the board of another world is empty" board allreduce --world 8 --json
-report "$(jq '.rows == []' "$dir/out")" "it has no rows"
+holds "it has no rows" '.rows == []'
 
 kill -TERM "$worker" "$server"
 status=0
