@@ -128,6 +128,15 @@ void lower_convert(struct lowering *lowering, int32_t to, enum code_type to_type
 /* ptx_lower_check.c: what the letters of a pattern do not say about the operands holds. */
 bool lower_is_complete(const struct build *build);
 
+/* ptx_lower_walk.c */
+bool lower_is_integer(enum code_type type);
+/* Adds all operands, as the instruction's pattern has them. */
+void lower_operands(struct lowering *lowering, struct frame *frame, const struct ptx_insn *insn,
+                    struct build *build);
+/* An access to a parameter that lives in values: moves from or to them. False: it is none. */
+bool lower_cells(struct lowering *lowering, struct frame *frame, const struct ptx_insn *insn,
+                 struct build *build);
+
 /* ptx_lower_insn.c */
 void lower_insn(struct lowering *lowering, struct frame *frame, const struct ptx_insn *insn);
 

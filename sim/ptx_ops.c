@@ -30,7 +30,8 @@ const struct ptx_op ptx_ops[] = {
     /* arithmetic */
     {"add", OP_ADD, 0, "daa", INTEGERS | PAIRS | FLOATS, 0, ROUNDS | FLAG_SAT | FLAG_CC},
     {"sub", OP_SUB, 0, "daa", INTEGERS | PAIRS | FLOATS, 0, ROUNDS | FLAG_SAT | FLAG_CC},
-    {"mul", OP_MUL, 0, "Daa", INTEGERS | FLOATS, 0, ROUNDS | FLAG_SAT | FLAG_HI | FLAG_WIDE | KIND_LO},
+    {"mul", OP_MUL, 0, "Daa", INTEGERS | FLOATS, 0,
+     ROUNDS | FLAG_SAT | FLAG_HI | FLAG_WIDE | KIND_LO},
     {"mad", OP_MAD, 0, "DaaA", INTEGERS | SINGLES, 0,
      ROUNDS | FLAG_SAT | FLAG_HI | FLAG_WIDE | KIND_LO | FLAG_CC},
     {"fma", OP_FMA, 0, "daaa", FLOATS, 0, ROUNDS | FLAG_SAT | FLAG_RELU},
