@@ -140,14 +140,16 @@ bool lower_cells(struct lowering *lowering, struct frame *frame, const struct pt
 /* ptx_lower_insn.c */
 void lower_insn(struct lowering *lowering, struct frame *frame, const struct ptx_insn *insn);
 
-/* ptx_lower_call.c */
-void lower_call(struct lowering *lowering, struct frame *frame, const struct ptx_insn *insn,
-                const struct build *build);
+/* ptx_lower_frame.c */
 struct cell *storage_cell(struct lowering *lowering, struct storage *storage, uint32_t offset,
                           uint32_t size_bytes);
 struct frame *frame_open(struct lowering *lowering, struct frame *caller,
                          const struct ptx_function *function);
 void frame_close(struct frame *frame);
+
+/* ptx_lower_call.c */
+void lower_call(struct lowering *lowering, struct frame *frame, const struct ptx_insn *insn,
+                const struct build *build);
 /* Merges the accesses of each callee's parameters into those of the arguments. */
 void calls_prepare(struct ptx_module *module);
 

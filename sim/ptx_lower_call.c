@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CALLEES_MAX = 32 }; /* that a pointer may point to */
+
 /* A call taken apart. */
 struct call {
     const struct ptx_insn *insn;
@@ -51,25 +53,77 @@ static void merge(struct ptx_module *module, const struct ptx_operand *operand,
     }
 }
 
+static void merge_call(struct ptx_module *module, const struct call *call,
+                       const struct ptx_function *callee)
+{
+    for (uint32_t i = 0; i < call->return_count; i++) {
+        bool is_known = callee != NULL && i < callee->return_count;
+        merge(module, &call->returns[i], is_known ? &module->variables[callee->returns[i]] : NULL);
+    }
+    for (uint32_t i = 0; i < call->arg_count; i++) {
+        bool is_known = callee != NULL && i < callee->param_count;
+        merge(module, &call->args[i], is_known ? &module->variables[callee->params[i]] : NULL);
+    }
+}
+
+static bool has_sizes(const struct ptx_module *module, const struct ptx_operand *operands,
+                      const uint32_t *params, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ptx_variable *param = &module->variables[params[i]];
+        if (operands[i].kind == OPERAND_VARIABLE &&
+            module->variables[operands[i].index].size_bytes != param->size_bytes) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The function may be what a pointer that is called like this points to. */
+static bool may_be_callee(const struct ptx_module *module, const struct call *call,
+                          const struct ptx_function *function)
+{
+    return function->is_address_taken && function->is_defined && !function->is_entry &&
+           function->return_count == call->return_count &&
+           function->param_count == call->arg_count &&
+           has_sizes(module, call->returns, function->returns, call->return_count) &&
+           has_sizes(module, call->args, function->params, call->arg_count);
+}
+
+/* Those functions, at most CALLEES_MAX; returns how many there are. */
+static uint32_t find_callees(const struct ptx_module *module, const struct call *call,
+                             uint32_t *callees)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < module->function_count && count <= CALLEES_MAX; i++) {
+        if (may_be_callee(module, call, &module->functions[i])) {
+            if (count < CALLEES_MAX) {
+                callees[count] = i;
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
 static void prepare(struct ptx_module *module, const struct ptx_function *function,
                     const struct ptx_insn *insn)
 {
-    const struct ptx_function *callee = NULL;
+    uint32_t callees[CALLEES_MAX];
     struct call call;
 
     if (!read_call(function, insn, &call)) {
         return;
     }
-    if (call.callee->kind == OPERAND_FUNCTION && module->functions[call.callee->index].is_defined) {
-        callee = &module->functions[call.callee->index];
+    if (call.callee->kind == OPERAND_FUNCTION) {
+        const struct ptx_function *callee = &module->functions[call.callee->index];
+        merge_call(module, &call, callee->is_defined ? callee : NULL);
+        return;
     }
-    for (uint32_t i = 0; i < call.return_count; i++) {
-        bool is_known = callee != NULL && i < callee->return_count;
-        merge(module, &call.returns[i], is_known ? &module->variables[callee->returns[i]] : NULL);
-    }
-    for (uint32_t i = 0; i < call.arg_count; i++) {
-        bool is_known = callee != NULL && i < callee->param_count;
-        merge(module, &call.args[i], is_known ? &module->variables[callee->params[i]] : NULL);
+    uint32_t count = find_callees(module, &call, callees);
+    for (uint32_t i = 0; i < count && i < CALLEES_MAX; i++) {
+        merge_call(module, &call, &module->functions[callees[i]]);
     }
 }
 
@@ -83,90 +137,6 @@ void calls_prepare(struct ptx_module *module)
             }
         }
     }
-}
-
-struct cell *storage_cell(struct lowering *lowering, struct storage *storage, uint32_t offset,
-                          uint32_t size_bytes)
-{
-    enum value_kind kind = size_bytes == 16 ? VALUE_128 : size_bytes == 8 ? VALUE_64 : VALUE_32;
-
-    for (uint32_t i = 0; i < storage->cell_count; i++) {
-        if (storage->cells[i].offset == offset && storage->cells[i].size_bytes == size_bytes) {
-            return &storage->cells[i];
-        }
-    }
-    ptx_grow(&storage->cells, &storage->cell_capacity, storage->cell_count, sizeof *storage->cells);
-    storage->cells[storage->cell_count] =
-        (struct cell){offset, size_bytes, lower_value(lowering, kind)};
-    return &storage->cells[storage->cell_count++];
-}
-
-/* Gives the frame's own variables a place; its parameters get theirs from the call. */
-static void place_locals(struct lowering *lowering, struct frame *frame)
-{
-    const struct ptx_function *function = frame->function;
-    uint32_t param_count = function->return_count + function->param_count; /* the first ones */
-    uint64_t end = frame->local_end;
-
-    for (uint32_t i = 0; i < function->variable_count; i++) {
-        const struct ptx_variable *variable =
-            &lowering->module->variables[function->variable_start + i];
-        uint64_t align = variable->align_bytes > 0 ? variable->align_bytes : 1;
-        struct storage *storage = &frame->owned[variable->local_index];
-        if (variable->space != SPACE_LOCAL && variable->space != SPACE_PARAM) {
-            continue;
-        }
-        if (variable->local_index < param_count) {
-            /* A kernel's parameters are no locals. */
-            frame->storages[variable->local_index] = frame->caller != NULL ? storage : NULL;
-            continue;
-        }
-        frame->storages[variable->local_index] = storage;
-        storage->is_memory = variable->space == SPACE_LOCAL || variable->needs_memory;
-        if (storage->is_memory) {
-            end = (end + align - 1) / align * align;
-            storage->local_offset = (uint32_t)end;
-            end += variable->size_bytes;
-        }
-        if (end > CODE_LOCAL_BYTES_MAX) {
-            lowering->is_full = true;
-            return;
-        }
-    }
-    frame->local_end = (uint32_t)end;
-    if (frame->local_end > lowering->kernel->local_bytes) {
-        lowering->kernel->local_bytes = (frame->local_end + 7) / 8 * 8;
-    }
-}
-
-struct frame *frame_open(struct lowering *lowering, struct frame *caller,
-                         const struct ptx_function *function)
-{
-    struct frame *frame = xcalloc(1, sizeof *frame);
-
-    frame->caller = caller;
-    frame->function = function;
-    frame->depth = caller != NULL ? caller->depth + 1 : 0;
-    frame->local_end = caller != NULL ? caller->local_end : 0;
-    frame->values = xmalloc(function->register_count * sizeof *frame->values);
-    memset(frame->values, 0xff, function->register_count * sizeof *frame->values);
-    frame->storages = xcalloc(function->local_count, sizeof(void *));
-    frame->owned = xcalloc(function->local_count, sizeof *frame->owned);
-    place_locals(lowering, frame);
-    return frame;
-}
-
-void frame_close(struct frame *frame)
-{
-    for (uint32_t i = 0; i < frame->function->local_count; i++) {
-        free(frame->owned[i].cells);
-    }
-    free(frame->values);
-    free(frame->storages);
-    free(frame->owned);
-    free(frame->fixups);
-    free(frame->returns);
-    free(frame);
 }
 
 static struct storage *storage_of(const struct lowering *lowering, const struct frame *frame,
@@ -404,35 +374,104 @@ static void refuse_call(struct lowering *lowering, const char *why, struct slice
     lower_refuse(lowering, (struct slice){text, (uint32_t)length}, line);
 }
 
-void lower_call(struct lowering *lowering, struct frame *frame, const struct ptx_insn *insn,
-                const struct build *like)
+static void lower_callee(struct lowering *lowering, struct frame *frame, const struct call *call,
+                         const struct ptx_function *callee)
 {
-    const struct ptx_function *callee;
-    const struct system_function *system;
-    struct call call;
-    uint32_t line = insn->insn.line;
+    uint32_t line = call->insn->insn.line;
 
-    if (!read_call(frame->function, insn, &call) || call.callee->kind != OPERAND_FUNCTION) {
-        refuse_call(lowering, "call through a pointer", (struct slice){"", 0}, line);
-        return;
-    }
-    callee = &lowering->module->functions[call.callee->index];
-    system = callee->is_defined ? NULL : find_system_function(callee->name);
-    if (system != NULL) {
-        if (!lower_system(lowering, frame, &call, system, like)) {
-            refuse_call(lowering, "call of ", callee->name, line);
-        }
-    } else if (!callee->is_defined || callee->is_entry) {
+    if (!callee->is_defined || callee->is_entry) {
         refuse_call(lowering, "call of ", callee->name, line);
     } else if (is_recursive(frame, callee) || frame->depth == CODE_CALL_DEPTH_MAX) {
         refuse_call(lowering, "recursive call of ", callee->name, line);
+    } else if (!lower_inline(lowering, frame, call, callee)) {
+        refuse_call(lowering, "call of ", callee->name, line);
+    }
+}
+
+static void land(struct lowering *lowering, uint32_t branch)
+{
+    if (!lowering->is_full) {
+        lowering->insns[branch].target = lowering->insn_count;
+    }
+}
+
+/* A branch that is taken unless `pointer` is this function's address. */
+static uint32_t branch_unless(struct lowering *lowering, int32_t pointer, uint32_t function,
+                              uint32_t line)
+{
+    struct build compare = {.dst_count = 1, .src_count = 2, .dst_predicates = 1};
+
+    compare.insn.op = OP_SETP;
+    compare.insn.type = TYPE_U64;
+    compare.insn.cmp = CMP_EQ;
+    compare.insn.line = line;
+    compare.dst[0] = lower_value(lowering, VALUE_PREDICATE);
+    compare.src[0] = pointer;
+    compare.src[1] =
+        lower_constant(lowering, PTX_FUNCTION_ADDRESS + (uint64_t)function * PTX_FUNCTION_ALIGN);
+    lower_emit(lowering, &compare);
+    return skip_unless(lowering, &(struct build){.guard = compare.dst[0], .insn = {.line = line}});
+}
+
+/* A call through a pointer: each function that it may be is compared and inlined, one by one. */
+static void lower_pointer_call(struct lowering *lowering, struct frame *frame,
+                               const struct call *call)
+{
+    struct build build = {.insn = {.line = call->insn->insn.line}};
+    uint32_t callees[CALLEES_MAX], ends[CALLEES_MAX];
+    uint32_t count = find_callees(lowering->module, call, callees);
+
+    lower_source(lowering, frame, &build, call->callee, TYPE_U64);
+    if (build.is_bad || count > CALLEES_MAX) {
+        refuse_call(lowering, "call through a pointer", (struct slice){"", 0},
+                    call->insn->insn.line);
+        return;
+    }
+    for (uint32_t i = 0; i < count && !lowering->is_full; i++) {
+        uint32_t skip = branch_unless(lowering, build.src[0], callees[i], call->insn->insn.line);
+        lower_callee(lowering, frame, call, &lowering->module->functions[callees[i]]);
+        struct build jump = {.insn = {.op = OP_BRA, .line = call->insn->insn.line}};
+        ends[i] = lowering->insn_count;
+        lower_emit(lowering, &jump);
+        land(lowering, skip);
+    }
+    lower_emit(lowering, &(struct build){.insn = {.op = OP_TRAP, .line = build.insn.line}});
+    for (uint32_t i = 0; i < count && !lowering->is_full; i++) {
+        land(lowering, ends[i]);
+    }
+}
+
+void lower_call(struct lowering *lowering, struct frame *frame, const struct ptx_insn *insn,
+                const struct build *like)
+{
+    const struct ptx_function *callee = NULL;
+    const struct system_function *system = NULL;
+    uint32_t skip = PTX_NONE;
+    struct call call;
+
+    if (!read_call(frame->function, insn, &call)) {
+        refuse_call(lowering, "call of nothing", (struct slice){"", 0}, insn->insn.line);
+        return;
+    }
+    if (call.callee->kind == OPERAND_FUNCTION) {
+        callee = &lowering->module->functions[call.callee->index];
+        system = callee->is_defined ? NULL : find_system_function(callee->name);
+    }
+    if (system != NULL) {
+        if (!lower_system(lowering, frame, &call, system, like)) {
+            refuse_call(lowering, "call of ", callee->name, insn->insn.line);
+        }
+        return;
+    }
+    if (like->guard != 0) {
+        skip = skip_unless(lowering, like);
+    }
+    if (callee != NULL) {
+        lower_callee(lowering, frame, &call, callee);
     } else {
-        uint32_t skip = like->guard != 0 ? skip_unless(lowering, like) : PTX_NONE;
-        if (!lower_inline(lowering, frame, &call, callee)) {
-            refuse_call(lowering, "call of ", callee->name, line);
-        }
-        if (skip != PTX_NONE && !lowering->is_full) {
-            lowering->insns[skip].target = lowering->insn_count;
-        }
+        lower_pointer_call(lowering, frame, &call);
+    }
+    if (skip != PTX_NONE) {
+        land(lowering, skip);
     }
 }

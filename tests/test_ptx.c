@@ -361,6 +361,41 @@ static void test_endless_and_unknown_calls_are_refused(void **state)
     }
 }
 
+static void test_a_pointer_calls_each_function_that_it_may_be(void **state)
+{
+    struct image *image =
+        parse(HEADER ".func (.param .b32 r) f(.param .b32 x) { .reg .b32 %r<2>;\n"
+                     "ld.param.u32 %r1, [x]; st.param.b32 [r], %r1; ret; }\n"
+                     ".func (.param .b32 r) g(.param .b32 x) { st.param.b32 [r], 9; ret; }\n"
+                     ".func (.param .b32 r) never(.param .b32 x) { trap; brkpt; ret; }\n"
+                     ".func other() { brkpt; ret; }\n"
+                     ".global .u64 pointers[2] = {g, other};\n"
+                     ".entry k(.param .u64 p) { .reg .b64 %d<3>; .reg .b32 %r<2>;\n"
+                     "mov.u64 %d1, f; { .param .b32 x; .param .b32 r; st.param.b32 [x], 4;\n"
+                     "proto: .callprototype (.param .b32 _) _ (.param .b32 _);\n"
+                     "call (r), %d1, (x), proto; ld.param.b32 %r1, [r]; }\n"
+                     "st.global.u32 [0], %r1; ret; }\n");
+    const struct kernel *kernel = &image->kernels[0];
+    uint32_t compares = 0;
+    uint64_t address;
+
+    (void)state;
+    assert_null(kernel->unsupported);
+    check_image(image);
+    memcpy(&address, image->symbols[0].initial, sizeof address);
+    for (uint32_t i = 0; i < kernel->insn_count; i++) {
+        const struct insn *insn = &kernel->insns[i];
+        assert_int_not_equal(insn->op, OP_BRKPT);
+        if (insn->op == OP_SETP) {
+            compares++;
+            assert_true(compares == 1 || constant(kernel, insn, 2) == address);
+        }
+    }
+    assert_int_equal(compares, 2);
+    find_op(kernel, OP_TRAP);
+    image_close(image);
+}
+
 /* Each function calls the next one twice: 2^40 bodies, were there no limit. */
 static void test_inlining_has_an_end(void **state)
 {
@@ -394,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_registers_of_different_sizes_never_share_a_slot),
         cmocka_unit_test(test_calls_are_inlined_with_their_parameters),
         cmocka_unit_test(test_endless_and_unknown_calls_are_refused),
+        cmocka_unit_test(test_a_pointer_calls_each_function_that_it_may_be),
         cmocka_unit_test(test_inlining_has_an_end),
     };
 
