@@ -1,6 +1,7 @@
 # service.sh: a server and a worker in a folder of their own, for the scripts that source this.
 #
-#   service_start     makes $dir, starts pkb-server on a free port, sets $url
+#   service_start     makes $dir, starts pkb-server on a free port, sets $url; its arguments go to
+#                     pkb-server run
 #   worker_start      starts a pkb-worker for the simulator, $worker is its process
 #   service_stop      ends both and removes $dir; safe at any time
 #   pkb ...           the command line, as a submitter
@@ -22,7 +23,7 @@ service_start()
         >"$dir/worker.token" 2>"$dir/token.log" || service_fail token
     # On a port of the system's choice: the file comes when the server listens.
     "$BUILD/bin/pkb-server" run --db "$dir/pkb.db" --listen 127.0.0.1:0 --port-file "$dir/port" \
-        2>"$dir/server.log" &
+        "$@" 2>"$dir/server.log" &
     server=$!
     tries=0
     until [ -e "$dir/port" ]; do

@@ -263,16 +263,16 @@ static void test_output_is_shown_without_control_bytes(void **state)
     finish(&script);
 }
 
-static void test_the_cpu_time_of_a_process_is_read(void **state)
+static void test_the_activity_of_a_process_is_read(void **state)
 {
     (void)state;
     volatile uint64_t sum = 0;
-    while (process_cpu_ms(getpid()) < 20) {
+    while (process_active_ms(getpid()) < 20) {
         for (int i = 0; i < 1000000; i++) {
             sum += (uint64_t)i;
         }
     }
-    assert_int_equal(process_cpu_ms(0x7fffffff), 0);
+    assert_int_equal(process_active_ms(0x7fffffff), 0);
 }
 
 int main(void)
@@ -287,7 +287,7 @@ int main(void)
         cmocka_unit_test(test_a_box_dies_with_its_worker),
         cmocka_unit_test(test_output_beyond_the_limit_is_counted_but_not_kept),
         cmocka_unit_test(test_output_is_shown_without_control_bytes),
-        cmocka_unit_test(test_the_cpu_time_of_a_process_is_read),
+        cmocka_unit_test(test_the_activity_of_a_process_is_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,34 +1,49 @@
 #include "worker/process.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-enum { FIELDS_BEFORE_TIMES = 11 }; /* from the state to utime */
+enum { NS_A_MS = 1000000 };
 
-int64_t process_cpu_ms(pid_t pid)
+/* "nanoseconds on a processor, nanoseconds waiting for one, slices" */
+static int64_t thread_active_ns(pid_t pid, const char *thread)
 {
-    char path[64];
-    char text[1024] = "";
+    char path[320];
+    char text[128] = "";
+    char *at = text;
 
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%s/schedstat", (int)pid, thread);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return 0;
     }
     ssize_t size = read(fd, text, sizeof text - 1);
     close(fd);
-    /* "pid (name) state ...": a name may hold anything, brackets too. */
-    char *at = size > 0 ? strrchr(text, ')') : NULL;
-    for (int field = 0; at != NULL && field <= FIELDS_BEFORE_TIMES; field++) {
-        at = strchr(at + 1, ' ');
-    }
-    if (at == NULL) {
+    if (size <= 0) {
         return 0;
     }
-    long long user = strtoll(at, &at, 10);
-    long long system = strtoll(at, NULL, 10);
-    return (int64_t)(user + system) * 1000 / sysconf(_SC_CLK_TCK);
+    int64_t running_ns = strtoll(at, &at, 10);
+    return running_ns + strtoll(at, NULL, 10);
+}
+
+int64_t process_active_ms(pid_t pid)
+{
+    struct dirent *entry = NULL;
+    char path[64];
+    int64_t active_ns = 0;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *threads = opendir(path);
+    while (threads != NULL && (entry = readdir(threads)) != NULL) {
+        if (entry->d_name[0] != '.') {
+            active_ns += thread_active_ns(pid, entry->d_name);
+        }
+    }
+    if (threads != NULL) {
+        (void)closedir(threads);
+    }
+    return active_ns / NS_A_MS;
 }

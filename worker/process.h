@@ -4,5 +4,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* CPU time of all its threads so far, user and system; 0 where there is no such process. */
-int64_t process_cpu_ms(pid_t pid);
+/*
+ * How long its living threads have run or waited for a processor so far: what they would have used
+ * on an idle machine, so that a loaded one does not make them look asleep. Only differences over
+ * short times mean something. 0 where there is no such process.
+ */
+int64_t process_active_ms(pid_t pid);

@@ -16,15 +16,16 @@
 
 enum {
     TICK_MS = 100,
-    SAMPLE_MS = 1000, /* over which CPU time is measured when nothing seems to happen */
-    BUSY_PERCENT = 5,
-    END_MS = 3000, /* for the judge to explain a crash, and for the simulator's last report */
+    SAMPLE_MS = 1000,  /* over which activity is measured when nothing seems to happen */
+    BUSY_PERCENT = 50, /* a host loop without end wants all of a processor */
+    IDLE_PERCENT = 3,  /* who waits wants none */
+    END_MS = 10000,     /* for the judge to explain a crash, and for the simulator's last report */
     REPORT_MAX_BYTES = 8 << 20,
 };
 
 struct sample {
     int64_t at_ms; /* 0: none */
-    int64_t cpu_ms[BOX_PROGRAMS_MAX];
+    int64_t active_ms[BOX_PROGRAMS_MAX];
 };
 
 struct running {
@@ -292,8 +293,8 @@ static void take_sample(const struct running *running, struct sample *sample)
 {
     sample->at_ms = clock_monotonic_ms();
     for (int program = 0; program <= device_program(running); program++) {
-        sample->cpu_ms[program] =
-            running->pids[program] == 0 ? 0 : process_cpu_ms(running->pids[program]);
+        sample->active_ms[program] =
+            running->pids[program] == 0 ? 0 : process_active_ms(running->pids[program]);
     }
 }
 
@@ -310,20 +311,22 @@ static bool is_in_code(const struct evidence *evidence, int rank)
     }
 }
 
-/* Nothing was told for too long. Who uses the CPU? */
+/* Nothing was told for too long. Who is at work? */
 static void judge_stall(struct running *running, const struct sample *now)
 {
     const struct sample *before = &running->sample;
-    int64_t threshold_ms = (now->at_ms - before->at_ms) * BUSY_PERCENT / 100;
-    int64_t most_ms = threshold_ms;
-    int device = device_program(running);
+    int64_t interval_ms = now->at_ms - before->at_ms;
+    int64_t most_ms = interval_ms * BUSY_PERCENT / 100;
     int busy = -1;
+    bool is_idle = true;
 
-    for (int rank = 0; rank < running->launch.world; rank++) {
-        int program = LAUNCH_RANK_0 + rank;
-        int64_t used_ms = now->cpu_ms[program] - before->cpu_ms[program];
-        if (is_in_code(&running->evidence, rank) && used_ms > most_ms) {
-            most_ms = used_ms;
+    for (int program = 0; program <= device_program(running); program++) {
+        int64_t active_ms = now->active_ms[program] - before->active_ms[program];
+        int rank = program - LAUNCH_RANK_0;
+        is_idle &= active_ms <= interval_ms * IDLE_PERCENT / 100;
+        if (rank >= 0 && rank < running->launch.world && is_in_code(&running->evidence, rank) &&
+            active_ms > most_ms) {
+            most_ms = active_ms;
             busy = rank;
         }
     }
@@ -331,12 +334,11 @@ static void judge_stall(struct running *running, const struct sample *now)
         running->evidence.stop = STOP_HOST_BUSY;
         running->evidence.stop_rank = busy;
         begin_stop(running);
-    } else if (now->cpu_ms[device] - before->cpu_ms[device] > threshold_ms ||
-               now->cpu_ms[LAUNCH_JUDGE] - before->cpu_ms[LAUNCH_JUDGE] > threshold_ms) {
-        running->sample = *now; /* the device or the judge is at work */
-    } else {
+    } else if (is_idle) {
         running->evidence.stop = STOP_WAITING;
         begin_stop(running);
+    } else {
+        running->sample = *now; /* the device or the judge is at work */
     }
 }
 
