@@ -50,7 +50,7 @@ char *address_text(const struct space *space, uint64_t address)
         }
     }
     if (!mapping) {
-        return xasprintf("%#lx", address);
+        return xasprintf("0x%lx", address);
     }
     uint64_t offset = address - mapping->address;
     if (mapping->owner < 0) {
