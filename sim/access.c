@@ -323,7 +323,7 @@ void access_wrote(struct warp *warp, const struct access *access, uint32_t mask,
     if (!access->region && !access->is_mixed) {
         return;
     }
-    if (access->is_contiguous) {
+    if (access->is_contiguous && access->region) {
         note_lane(warp, access->region, access->at[0], size_bytes * WARP_LANES, access->writer);
         return;
     }

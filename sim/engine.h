@@ -20,16 +20,23 @@ struct space; /* a client's page table */
 struct grid;
 
 enum mechanism {
-    MECHANISM_COPY_ENGINE, MECHANISM_SM_LOAD, MECHANISM_SM_STORE, MECHANISM_SM_ATOMIC,
-    MECHANISM_BULK, MECHANISM_MULTIMEM_LOAD, MECHANISM_MULTIMEM_STORE, MECHANISM_NCCL, MECHANISMS,
+    MECHANISM_COPY_ENGINE,
+    MECHANISM_SM_LOAD,
+    MECHANISM_SM_STORE,
+    MECHANISM_SM_ATOMIC,
+    MECHANISM_BULK,
+    MECHANISM_MULTIMEM_LOAD,
+    MECHANISM_MULTIMEM_STORE,
+    MECHANISM_NCCL,
+    MECHANISMS,
 };
 const char *mechanism_name(enum mechanism mechanism);
 
 struct engine_options {
-    int devices;            /* 1..WORLD_MAX */
-    uint64_t seed;          /* permutes ranks, CTAs and warps */
-    uint64_t fuel;          /* thread-instructions for the whole evaluation */
-    int sm_count;           /* per device; 132 */
+    int devices;   /* 1..WORLD_MAX */
+    uint64_t seed; /* permutes ranks, CTAs and warps */
+    uint64_t fuel; /* thread-instructions for the whole evaluation */
+    int sm_count;  /* per device; 132 */
     int shared_per_sm_bytes, threads_per_sm, ctas_per_sm, registers_per_sm;
 };
 struct engine *engine_open(const struct engine_options *options);
@@ -57,8 +64,9 @@ struct mapping {
     const char *label;            /* "", or what reports call it: "symm 0", "input x"; borrowed */
     uint8_t *replicas[WORLD_MAX]; /* of a multicast mapping; all NULL: it is none */
 };
-struct space *space_open(struct engine *engine, int rank); /* rank: -1 for the judge (not counted) */
-void space_close(struct space *space);                       /* ends its grids */
+struct space *space_open(struct engine *engine,
+                         int rank);    /* rank: -1 for the judge (not counted) */
+void space_close(struct space *space); /* ends its grids */
 enum status space_map(struct space *space, const struct mapping *mapping, struct error *err);
 /* Removes the mapping that starts at `address`. ERR_NOT_FOUND where none does. */
 enum status space_unmap(struct space *space, uint64_t address, struct error *err);
@@ -114,11 +122,11 @@ const struct fault *grid_fault(const struct grid *grid, int *cuda_error);
 void grid_take_output(struct grid *grid, struct buffer *text);
 
 enum engine_outcome {
-    ENGINE_IDLE,      /* no grid is live */
-    ENGINE_RAN,       /* some grid ended, faulted, or host memory changed: look, then go on */
-    ENGINE_STUCK,     /* proven: no live grid can change anything any more */
-    ENGINE_NO_FUEL,   /* the fuel is used up */
-    ENGINE_SLICE,     /* nothing of these yet after `sweeps` sweeps */
+    ENGINE_IDLE,    /* no grid is live */
+    ENGINE_RAN,     /* some grid ended, faulted, or host memory changed: look, then go on */
+    ENGINE_STUCK,   /* proven: no live grid can change anything any more */
+    ENGINE_NO_FUEL, /* the fuel is used up */
+    ENGINE_SLICE,   /* nothing of these yet after `sweeps` sweeps */
 };
 /* Runs live grids until something that the caller must see, or `sweeps` whole sweeps. */
 enum engine_outcome engine_run(struct engine *engine, int sweeps);

@@ -62,19 +62,19 @@ static void note_result(struct warp *warp, const struct insn *insn, uint32_t mas
         const lane_type *c = insn->sub == ATOM_CAS ? SOURCE(lane_type, 2) : operands[0];           \
         bool is_watched = false;                                                                   \
         for (int i = 0; i < insn->vector; i++) {                                                   \
-            lane_type *d = insn->op == OP_ATOM ? DESTINATION(lane_type, i) : NULL;                 \
+            __auto_type d = DESTINATION(lane_type, i);                                             \
             for (uint32_t left = mask; left; left &= left - 1) {                                   \
                 int lane = __builtin_ctz(left);                                                    \
-                type *at = (type *)access.at[lane] + i;                                            \
+                __auto_type at = (type *)(void *)access.at[lane] + i;                              \
                 type x = *at;                                                                      \
                 type y = (type)operands[i][lane];                                                  \
                 type z = (type)c[lane];                                                            \
                 type value = (type)(expression);                                                   \
                 (void)y;                                                                           \
                 (void)z;                                                                           \
-                changes += memcmp(&value, &x, sizeof(value)) != 0;                                 \
+                changes += memcmp((void *)&value, (void *)&x, sizeof(value)) != 0;                 \
                 *at = value;                                                                       \
-                if (d) {                                                                           \
+                if (insn->op == OP_ATOM) {                                                         \
                     d[lane] = (lane_type)x;                                                        \
                 }                                                                                  \
                 if (!is_watched) {                                                                 \

@@ -39,8 +39,8 @@ static void not_predicate(struct warp *warp, const struct insn *insn, uint32_t m
 #define SHIFT(name, lane_type, type, bits, beyond, expression)                                     \
     static void name(struct warp *warp, const struct insn *insn, uint32_t mask)                    \
     {                                                                                              \
-        lane_type *d = DESTINATION(lane_type, 0);                                                  \
-        const lane_type *a = SOURCE(lane_type, 0);                                                 \
+        __auto_type d = DESTINATION(lane_type, 0);                                                 \
+        __auto_type a = SOURCE(lane_type, 0);                                                      \
         const uint32_t *b = SOURCE(uint32_t, 1);                                                   \
         FOR_LANES(lane_type, type x = (type)a[lane]; uint32_t y = b[lane];                         \
                   uint32_t amount = y < (bits) ? y : (bits)-1;                                     \
@@ -52,9 +52,9 @@ SHIFT(shl_64, uint64_t, uint64_t, 64, 0, x << amount)
 SHIFT(shr_u16, uint32_t, uint16_t, 16, 0, x >> amount)
 SHIFT(shr_u32, uint32_t, uint32_t, 32, 0, x >> amount)
 SHIFT(shr_u64, uint64_t, uint64_t, 64, 0, x >> amount)
-SHIFT(shr_s16, uint32_t, int16_t, 16, x >> 15, x >> amount)
-SHIFT(shr_s32, uint32_t, int32_t, 32, x >> 31, x >> amount)
-SHIFT(shr_s64, uint64_t, int64_t, 64, x >> 63, x >> amount)
+SHIFT(shr_s16, uint32_t, int16_t, 16, x < 0 ? -1 : 0, x >> amount)
+SHIFT(shr_s32, uint32_t, int32_t, 32, x < 0 ? -1 : 0, x >> amount)
+SHIFT(shr_s64, uint64_t, int64_t, 64, x < 0 ? -1 : 0, x >> amount)
 
 /* A 32-bit window of the 64 bits b:a. */
 #define FUNNEL(hi, lo) ((uint64_t)(hi) << 32 | (lo))
@@ -139,13 +139,13 @@ static void prmt(struct warp *warp, const struct insn *insn, uint32_t mask)
     static void name(struct warp *warp, const struct insn *insn, uint32_t mask)                    \
     {                                                                                              \
         uint32_t *d = DESTINATION(uint32_t, 0);                                                    \
-        const lane_type *a = SOURCE(lane_type, 0);                                                 \
+        __auto_type a = SOURCE(lane_type, 0);                                                      \
         FOR_LANES(uint32_t, lane_type x = a[lane]; result = (uint32_t)(expression))                \
     }
 #define HIGHEST_32(x) ((x) ? 31 - __builtin_clz(x) : -1)
 #define HIGHEST_64(x) ((x) ? 63 - __builtin_clzll(x) : -1)
-#define MAGNITUDE_32(x) ((x) ^ (uint32_t)((int32_t)(x) >> 31))
-#define MAGNITUDE_64(x) ((x) ^ (uint64_t)((int64_t)(x) >> 63))
+#define MAGNITUDE_32(x) ((int32_t)(x) < 0 ? ~(x) : (x))
+#define MAGNITUDE_64(x) ((int64_t)(x) < 0 ? ~(x) : (x))
 #define FROM_TOP(found, bits) ((found) < 0 ? -1 : (bits)-1 - (found))
 COUNT(popc_32, uint32_t, __builtin_popcount(x))
 COUNT(popc_64, uint64_t, __builtin_popcountll(x))
@@ -204,8 +204,8 @@ static uint64_t insert(uint64_t field, uint64_t into, uint32_t position, uint32_
 #define FIELDS(name, lane_type, bits, is_signed)                                                   \
     static void bfe_##name(struct warp *warp, const struct insn *insn, uint32_t mask)              \
     {                                                                                              \
-        lane_type *d = DESTINATION(lane_type, 0);                                                  \
-        const lane_type *a = SOURCE(lane_type, 0);                                                 \
+        __auto_type d = DESTINATION(lane_type, 0);                                                 \
+        __auto_type a = SOURCE(lane_type, 0);                                                      \
         const uint32_t *b = SOURCE(uint32_t, 1);                                                   \
         const uint32_t *c = SOURCE(uint32_t, 2);                                                   \
         FOR_LANES(lane_type, result = (lane_type)extract(a[lane], b[lane] & 0xff, c[lane] & 0xff,  \
@@ -219,9 +219,9 @@ FIELDS(s64, uint64_t, 64, true)
 #define INSERTION(name, lane_type)                                                                 \
     static void name(struct warp *warp, const struct insn *insn, uint32_t mask)                    \
     {                                                                                              \
-        lane_type *d = DESTINATION(lane_type, 0);                                                  \
-        const lane_type *a = SOURCE(lane_type, 0);                                                 \
-        const lane_type *b = SOURCE(lane_type, 1);                                                 \
+        __auto_type d = DESTINATION(lane_type, 0);                                                 \
+        __auto_type a = SOURCE(lane_type, 0);                                                      \
+        __auto_type b = SOURCE(lane_type, 1);                                                      \
         const uint32_t *c = SOURCE(uint32_t, 2);                                                   \
         const uint32_t *e = SOURCE(uint32_t, 3);                                                   \
         FOR_LANES(lane_type,                                                                       \

@@ -260,25 +260,25 @@ static void set(struct warp *warp, const struct insn *insn, uint32_t mask)
 #define SELECT(bits, lane_type)                                                                    \
     static void selp_##bits(struct warp *warp, const struct insn *insn, uint32_t mask)             \
     {                                                                                              \
-        lane_type *d = DESTINATION(lane_type, 0);                                                  \
-        const lane_type *a = SOURCE(lane_type, 0);                                                 \
-        const lane_type *b = SOURCE(lane_type, 1);                                                 \
+        __auto_type d = DESTINATION(lane_type, 0);                                                 \
+        __auto_type a = SOURCE(lane_type, 0);                                                      \
+        __auto_type b = SOURCE(lane_type, 1);                                                      \
         uint32_t chosen = source_predicate(warp, insn, 2);                                         \
         FOR_LANES(lane_type, result = chosen >> lane & 1 ? a[lane] : b[lane])                      \
     }                                                                                              \
     static void slct_s32_##bits(struct warp *warp, const struct insn *insn, uint32_t mask)         \
     {                                                                                              \
-        lane_type *d = DESTINATION(lane_type, 0);                                                  \
-        const lane_type *a = SOURCE(lane_type, 0);                                                 \
-        const lane_type *b = SOURCE(lane_type, 1);                                                 \
+        __auto_type d = DESTINATION(lane_type, 0);                                                 \
+        __auto_type a = SOURCE(lane_type, 0);                                                      \
+        __auto_type b = SOURCE(lane_type, 1);                                                      \
         const int32_t *c = SOURCE(int32_t, 2);                                                     \
         FOR_LANES(lane_type, result = c[lane] >= 0 ? a[lane] : b[lane])                            \
     }                                                                                              \
     static void slct_f32_##bits(struct warp *warp, const struct insn *insn, uint32_t mask)         \
     {                                                                                              \
-        lane_type *d = DESTINATION(lane_type, 0);                                                  \
-        const lane_type *a = SOURCE(lane_type, 0);                                                 \
-        const lane_type *b = SOURCE(lane_type, 1);                                                 \
+        __auto_type d = DESTINATION(lane_type, 0);                                                 \
+        __auto_type a = SOURCE(lane_type, 0);                                                      \
+        __auto_type b = SOURCE(lane_type, 1);                                                      \
         float c[WARP_LANES];                                                                       \
         flush(c, SOURCE(float, 2));                                                                \
         const float *given = insn->flags & FLAG_FTZ ? c : SOURCE(float, 2);                        \

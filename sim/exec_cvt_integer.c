@@ -27,8 +27,8 @@
 #define CONVERT(to, to_lane, to_type, from, from_lane, from_type)                                  \
     static void cvt_##to##_##from(struct warp *warp, const struct insn *insn, uint32_t mask)       \
     {                                                                                              \
-        to_lane *d = DESTINATION(to_lane, 0);                                                      \
-        const from_lane *a = SOURCE(from_lane, 0);                                                 \
+        __auto_type d = DESTINATION(to_lane, 0);                                                   \
+        __auto_type a = SOURCE(from_lane, 0);                                                      \
         FOR_LANES(to_lane, result = (to_lane)(to_type)(from_type)a[lane])                          \
     }
 EACH_PAIR(CONVERT)
@@ -77,7 +77,7 @@ static void read_whole(struct warp *warp, const struct insn *insn, __int128 valu
             value[lane] = (uint8_t)narrow[lane];
             break;
         case TYPE_S8:
-            value[lane] = (int8_t)narrow[lane];
+            value[lane] = (int32_t)(int8_t)narrow[lane];
             break;
         case TYPE_U16:
             value[lane] = (uint16_t)narrow[lane];
@@ -177,8 +177,8 @@ static void cvt_to_integer(struct warp *warp, const struct insn *insn, uint32_t 
 #define FROM_INTEGER(name, to_lane, from_lane, from_type)                                          \
     static void name(struct warp *warp, const struct insn *insn, uint32_t mask)                    \
     {                                                                                              \
-        to_lane *d = DESTINATION(to_lane, 0);                                                      \
-        const from_lane *a = SOURCE(from_lane, 0);                                                 \
+        __auto_type d = DESTINATION(to_lane, 0);                                                   \
+        __auto_type a = SOURCE(from_lane, 0);                                                      \
         uint32_t saved = mode_enter(insn);                                                         \
         FOR_LANES(to_lane, result = (to_lane)(from_type)a[lane])                                   \
         mode_leave(saved);                                                                         \
@@ -214,7 +214,8 @@ static void cvt_narrow_from_integer(struct warp *warp, const struct insn *insn, 
 /* ---- finding ---- */
 
 /* clang-format off */
-#define ROW(to, to_lane, to_type, from, from_lane, from_type) [TYPE_OF_##to][TYPE_OF_##from] = cvt_##to##_##from,
+#define ROW(to, to_lane, to_type, from, from_lane, from_type)                                      \
+    [TYPE_OF_##to][TYPE_OF_##from] = cvt_##to##_##from,
 #define TYPE_OF_u8 TYPE_U8
 #define TYPE_OF_s8 TYPE_S8
 #define TYPE_OF_u16 TYPE_U16

@@ -63,17 +63,17 @@ HIGH_PRODUCTS(s64, uint64_t, int64_t, __int128, 64)
 #define WIDE_PRODUCTS(name, type, wide_lane, wide)                                                 \
     static void mul_wide_##name(struct warp *warp, const struct insn *insn, uint32_t mask)         \
     {                                                                                              \
-        wide_lane *d = DESTINATION(wide_lane, 0);                                                  \
+        __auto_type d = DESTINATION(wide_lane, 0);                                                 \
         const uint32_t *a = SOURCE(uint32_t, 0);                                                   \
         const uint32_t *b = SOURCE(uint32_t, 1);                                                   \
         FOR_LANES(wide_lane, result = (wide_lane)((wide)(type)a[lane] * (wide)(type)b[lane]))      \
     }                                                                                              \
     static void mad_wide_##name(struct warp *warp, const struct insn *insn, uint32_t mask)         \
     {                                                                                              \
-        wide_lane *d = DESTINATION(wide_lane, 0);                                                  \
+        __auto_type d = DESTINATION(wide_lane, 0);                                                 \
         const uint32_t *a = SOURCE(uint32_t, 0);                                                   \
         const uint32_t *b = SOURCE(uint32_t, 1);                                                   \
-        const wide_lane *c = SOURCE(wide_lane, 2);                                                 \
+        __auto_type c = SOURCE(wide_lane, 2);                                                      \
         FOR_LANES(wide_lane,                                                                       \
                   result = (wide_lane)((wide)(type)a[lane] * (wide)(type)b[lane]) + c[lane])       \
     }
@@ -125,15 +125,15 @@ EXEC_BINARY(max_relu_x2, uint32_t, uint32_t,
 #define CARRIES(bits, lane_type, sum_type)                                                         \
     static void carry_##bits(struct warp *warp, const struct insn *insn, uint32_t mask)            \
     {                                                                                              \
-        lane_type *d = DESTINATION(lane_type, 0);                                                  \
+        __auto_type d = DESTINATION(lane_type, 0);                                                 \
         bool has_carry = insn->op == OP_ADDC || insn->op == OP_SUBC || insn->op == OP_MADC;        \
         bool is_mad = insn->op == OP_MAD || insn->op == OP_MADC;                                   \
         bool is_sub = insn->op == OP_SUB || insn->op == OP_SUBC;                                   \
         uint32_t carry = has_carry ? source_predicate(warp, insn, insn->src_count - 1) : 0;        \
         uint32_t carry_out = 0;                                                                    \
-        const lane_type *a = SOURCE(lane_type, 0);                                                 \
-        const lane_type *b = SOURCE(lane_type, 1);                                                 \
-        const lane_type *c = is_mad ? SOURCE(lane_type, 2) : b;                                    \
+        __auto_type a = SOURCE(lane_type, 0);                                                      \
+        __auto_type b = SOURCE(lane_type, 1);                                                      \
+        __auto_type c = is_mad ? SOURCE(lane_type, 2) : b;                                         \
         EACH_LANE                                                                                  \
         {                                                                                          \
             sum_type sum = is_mad ? c[lane] : is_sub ? (lane_type)~b[lane] : b[lane];              \

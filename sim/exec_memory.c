@@ -40,9 +40,9 @@ static void note_strong(struct warp *warp, const struct insn *insn, uint32_t mas
             note_strong(warp, insn, mask, &access, sizeof(type));                                  \
         }                                                                                          \
         for (int i = 0; i < insn->vector; i++) {                                                   \
-            lane_type *d = DESTINATION(lane_type, i);                                              \
+            __auto_type d = DESTINATION(lane_type, i);                                             \
             if (access.is_contiguous && insn->vector == 1) {                                       \
-                const type *from = (const type *)access.at[0];                                     \
+                __auto_type from = (const type *)access.at[0];                                     \
                 LOOP_IS_PARALLEL EACH_LANE                                                         \
                 {                                                                                  \
                     d[lane] = (lane_type)from[lane];                                               \
@@ -99,7 +99,7 @@ static void load_128(struct warp *warp, const struct insn *insn, uint32_t mask)
 #define STORE_LANES(type)                                                                          \
     for (uint32_t left = mask; left; left &= left - 1) {                                           \
         int lane = __builtin_ctz(left);                                                            \
-        type *to = (type *)access.at[lane] + i;                                                    \
+        __auto_type to = (type *)access.at[lane] + i;                                              \
         type value = (type)a[lane];                                                                \
         changes += memcmp(to, &value, sizeof(value)) != 0;                                         \
         *to = value;                                                                               \
@@ -126,9 +126,9 @@ static void finish_store(struct warp *warp, const struct insn *insn, uint32_t ma
             return;                                                                                \
         }                                                                                          \
         for (int i = 0; i < insn->vector; i++) {                                                   \
-            const lane_type *a = SOURCE(lane_type, i + 1);                                         \
+            __auto_type a = SOURCE(lane_type, i + 1);                                              \
             if (access.is_contiguous && insn->vector == 1 && !warp->engine->is_watching) {         \
-                type *to = (type *)access.at[0];                                                   \
+                __auto_type to = (type *)access.at[0];                                             \
                 LOOP_IS_PARALLEL EACH_LANE                                                         \
                 {                                                                                  \
                     to[lane] = (type)a[lane];                                                      \

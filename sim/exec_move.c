@@ -83,9 +83,9 @@ static void symbol(struct warp *warp, const struct insn *insn, uint32_t mask)
 #define PACK(name, from_type, count, part_lane)                                                    \
     static void pack_##name(struct warp *warp, const struct insn *insn, uint32_t mask)             \
     {                                                                                              \
-        from_type *d = slot_of(warp, insn->args[0]);                                               \
+        __auto_type d = DESTINATION(from_type, 0);                                                 \
         for (int i = 0; i < (count); i++) {                                                        \
-            const part_lane *a = SOURCE(part_lane, i);                                             \
+            __auto_type a = SOURCE(part_lane, i);                                                  \
             BY_LANE                                                                                \
             {                                                                                      \
                 d[lane * (count) + (uint32_t)i] = (from_type)a[lane];                              \
@@ -97,7 +97,7 @@ static void symbol(struct warp *warp, const struct insn *insn, uint32_t mask)
         const from_type *a = sizeof(from_type) * (count) == 4 ? source_4(warp, insn->args[count])  \
                                                               : source_8(warp, insn->args[count]); \
         for (int i = 0; i < (count); i++) {                                                        \
-            part_lane *d = DESTINATION(part_lane, i);                                              \
+            __auto_type d = DESTINATION(part_lane, i);                                             \
             BY_LANE                                                                                \
             {                                                                                      \
                 d[lane] = a[lane * (count) + (uint32_t)i];                                         \

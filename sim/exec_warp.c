@@ -67,8 +67,8 @@ static void report_lanes(struct warp *warp, const struct insn *insn, uint32_t ma
     char *source = source_of(warp->grid, insn);
     char message[128];
 
-    snprintf(message, sizeof(message),
-             "shfl reads a lane that does not take part: lanes %#x execute it", mask);
+    (void)snprintf(message, sizeof(message),
+                   "shfl reads a lane that does not take part: lanes %#x execute it", mask);
     engine_note(warp->engine, warp->space->rank, "shfl_mask", source, message);
     free(source);
 }
@@ -170,7 +170,7 @@ static void vote(struct warp *warp, const struct insn *insn, uint32_t mask)
 #define MATCH(name, lane_type)                                                                     \
     static void name(struct warp *warp, const struct insn *insn, uint32_t mask)                    \
     {                                                                                              \
-        const lane_type *a = SOURCE(lane_type, 0);                                                 \
+        __auto_type a = SOURCE(lane_type, 0);                                                      \
         uint32_t value[WARP_LANES];                                                                \
         uint32_t *d = DESTINATION(uint32_t, 0);                                                    \
         EACH_LANE                                                                                  \

@@ -174,7 +174,7 @@ struct cta *cta_start(struct grid *grid)
     }
     if (grid->live_count == grid->live_capacity) {
         grid->live_capacity = grid->live_capacity ? grid->live_capacity * 2 : 16;
-        grid->live = xrealloc(grid->live, grid->live_capacity * sizeof(*grid->live));
+        grid->live = xrealloc(grid->live, grid->live_capacity * sizeof(void *));
     }
     cta->position = grid->live_count;
     grid->live[grid->live_count++] = cta;
@@ -288,7 +288,7 @@ static enum status take_workspace(struct grid *grid, struct error *err)
     for (int i = 0; i < SPACE_WORKSPACES; i++) {
         if (!(space->workspaces >> i & 1)) {
             uint32_t *workspace =
-                (uint32_t *)(void *)(space->workspace + i * SPACE_WORKSPACE_BYTES);
+                (uint32_t *)(void *)(space->workspace + (size_t)i * SPACE_WORKSPACE_BYTES);
             memset(workspace, 0, SPACE_WORKSPACE_BYTES);
             workspace[0] = SPACE_WORKSPACE_BYTES;
             space->workspaces |= 1u << i;

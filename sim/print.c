@@ -74,7 +74,7 @@ static const char *read_number(const char *format, struct specifier *specifier,
         }
     }
     value = value > WIDTH_MAX ? WIDTH_MAX : value < -WIDTH_MAX ? -WIDTH_MAX : value;
-    snprintf(digits, sizeof(digits), "%ld", value);
+    (void)snprintf(digits, sizeof(digits), "%ld", value);
     for (const char *digit = digits; *digit; digit++) {
         append_char(specifier, *digit);
     }
@@ -119,7 +119,7 @@ static void format_integer(struct buffer *text, struct specifier *specifier, uin
     append_char(specifier, conversion);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(out, sizeof(out), specifier->text, number);
+    (void)snprintf(out, sizeof(out), specifier->text, number);
 #pragma GCC diagnostic pop
     buffer_append(text, out, strlen(out));
 }
@@ -133,7 +133,7 @@ static void format_double(struct buffer *text, struct specifier *specifier, uint
     append_char(specifier, specifier->conversion);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(out, sizeof(out), specifier->text, value);
+    (void)snprintf(out, sizeof(out), specifier->text, value);
 #pragma GCC diagnostic pop
     buffer_append(text, out, strlen(out));
 }
@@ -145,12 +145,12 @@ static void format_string(struct buffer *text, struct specifier *specifier,
     char out[TEXT_MAX + WIDTH_MAX];
 
     if (!read_text(arguments->warp, arguments->lane, address, string)) {
-        strcpy(string, "(null)");
+        (void)snprintf(string, sizeof(string), "(null)");
     }
     append_char(specifier, 's');
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(out, sizeof(out), specifier->text, string);
+    (void)snprintf(out, sizeof(out), specifier->text, string);
 #pragma GCC diagnostic pop
     buffer_append(text, out, strlen(out));
 }
@@ -229,13 +229,13 @@ char *print_assertion(struct warp *warp, const struct insn *insn, int lane)
     char function[TEXT_MAX];
 
     if (!read_text(warp, lane, SOURCE(uint64_t, 0)[lane], message)) {
-        strcpy(message, "?");
+        (void)snprintf(message, sizeof(message), "?");
     }
     if (!read_text(warp, lane, SOURCE(uint64_t, 1)[lane], file)) {
-        strcpy(file, "?");
+        (void)snprintf(file, sizeof(file), "?");
     }
     if (!read_text(warp, lane, SOURCE(uint64_t, 3)[lane], function)) {
-        strcpy(function, "?");
+        (void)snprintf(function, sizeof(function), "?");
     }
     const char *base = strrchr(file, '/');
     uint32_t thread = warp->index * WARP_LANES + (uint32_t)lane;

@@ -158,7 +158,7 @@ static void choose_slow_devices(struct engine *engine)
 /* False: it ended early, there is something to look at. */
 static bool sweep(struct engine *engine)
 {
-    int order[WORLD_MAX];
+    int order[WORLD_MAX] = {0};
     int count = engine->options.devices;
 
     if (engine->sweeps++ % SLOWNESS_SWEEPS == 0) {

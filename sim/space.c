@@ -180,7 +180,7 @@ enum status space_map(struct space *space, const struct mapping *mapping, struct
     }
     if (space->region_count == space->region_capacity) {
         space->region_capacity = space->region_capacity ? space->region_capacity * 2 : 64;
-        space->regions = xrealloc(space->regions, space->region_capacity * sizeof(*space->regions));
+        space->regions = xrealloc(space->regions, space->region_capacity * sizeof(void *));
     }
     struct region *region = xcalloc(1, sizeof(*region));
     region->address = mapping->address;
@@ -191,7 +191,7 @@ enum status space_map(struct space *space, const struct mapping *mapping, struct
     region->mapping = *mapping;
     region->memory = memory_open(space->engine, mapping);
     memmove(&space->regions[at + 1], &space->regions[at],
-            (space->region_count - at) * sizeof(*space->regions));
+            (space->region_count - at) * sizeof(void *));
     space->regions[at] = region;
     space->region_count++;
     forget_cache(space);
@@ -208,7 +208,7 @@ enum status space_unmap(struct space *space, uint64_t address, struct error *err
     region_close(space, space->regions[at]);
     space->region_count--;
     memmove(&space->regions[at], &space->regions[at + 1],
-            (space->region_count - at) * sizeof(*space->regions));
+            (space->region_count - at) * sizeof(void *));
     forget_cache(space);
     return OK;
 }

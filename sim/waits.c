@@ -343,12 +343,12 @@ static int compare_ctas(const void *a, const void *b)
 
 static void describe_grid(struct grid *grid, struct rows *rows)
 {
-    struct cta **ctas = xcalloc(grid->live_count + 1, sizeof(struct cta *));
+    struct cta **ctas = xcalloc(grid->live_count + 1, sizeof(void *));
 
     if (grid->live_count) {
-        memcpy(ctas, grid->live, grid->live_count * sizeof(struct cta *));
+        memcpy(ctas, grid->live, grid->live_count * sizeof(void *));
     }
-    qsort(ctas, grid->live_count, sizeof(*ctas), compare_ctas);
+    qsort((void *)ctas, grid->live_count, sizeof(void *), compare_ctas);
     for (uint32_t i = 0; i < grid->live_count; i++) {
         for (uint32_t k = 0; k < ctas[i]->warp_count; k++) {
             struct warp *warp = &ctas[i]->warps[k];

@@ -102,7 +102,7 @@ static inline uint32_t narrow_round(const struct narrow *format, __float128 valu
                                                : false;
     }
     if (low == largest && (is_up || magnitude > next)) {
-        bool is_infinite = magnitude > 1e4000Q;
+        bool is_infinite = magnitude > (__float128)1e308;
         bool stays = saturates || (!is_up && !is_infinite);
         return (is_negative ? sign : 0) | (stays                  ? largest
                                            : format->has_infinity ? infinity

@@ -40,7 +40,7 @@ static void test_lanes_that_diverge_each_get_their_own_result(void **state)
 
     (void)state;
     simulation_open(&simulation, &one_rank, collatz_ptx);
-    uint64_t address = simulation_memory(&simulation, 0, 4 * 100, (void **)&out);
+    uint64_t address = simulation_memory(&simulation, 0, 400, (void **)&out);
     simulation_launch(&simulation, &(struct simulation_launch){
                                        .kernel = "collatz", .threads = 100, .params = &address});
     simulation_check(&simulation);
@@ -435,7 +435,7 @@ static void run_order(uint64_t seed, uint32_t order[ORDER_WORDS])
 
     simulation_open(&simulation, &options, order_ptx);
     params.next = simulation_memory(&simulation, 0, 64, &next);
-    params.list = simulation_memory(&simulation, 0, ORDER_WORDS * 4, (void **)&list);
+    params.list = simulation_memory(&simulation, 0, ORDER_WORDS * sizeof(uint32_t), (void **)&list);
     for (int rank = 0; rank < 2; rank++) {
         params.name = (uint32_t)rank + 1;
         simulation_launch(&simulation, &(struct simulation_launch){.kernel = "order",
@@ -445,7 +445,7 @@ static void run_order(uint64_t seed, uint32_t order[ORDER_WORDS])
                                                                    .params = &params});
     }
     simulation_check(&simulation);
-    memcpy(order, list, ORDER_WORDS * 4);
+    memcpy(order, list, ORDER_WORDS * sizeof(uint32_t));
     simulation_close(&simulation);
 }
 

@@ -236,7 +236,7 @@ static uint64_t bits_shl(uint64_t a, uint64_t b, uint64_t c)
 static uint64_t bits_shr_s(uint64_t a, uint64_t b, uint64_t c)
 {
     (void)c;
-    return (uint32_t)((int32_t)a >> ((uint32_t)b > 31 ? 31 : b));
+    return (uint32_t)((int64_t)(int32_t)a >> ((uint32_t)b > 31 ? 31 : b));
 }
 static uint64_t bits_lop3(uint64_t a, uint64_t b, uint64_t c)
 {
