@@ -1,6 +1,6 @@
 /* Devices and contexts. Each device has its primary context and no other. */
 #include "sim/cuda_device.h"
-#include "sim/cuda_link.h"
+#include "sim/cuda_graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -321,6 +321,7 @@ CUresult cuCtxSynchronize(void)
     struct wire_request request = {.op = WIRE_DEVICE_SYNC};
     CUresult result = context_enter(&request.device);
 
+    result = result ? result : capture_forbids_unsafe();
     return result ? result : link_send(&request);
 }
 

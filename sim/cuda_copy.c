@@ -1,5 +1,5 @@
 /* Copies and sets of the driver API. */
-#include "sim/cuda_memory.h"
+#include "sim/cuda_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,15 +97,10 @@ static CUresult copy_on_host(const struct copy *copy, int device)
     return result;
 }
 
-CUresult copy_run(const struct copy *given)
+static CUresult copy_plane(const struct copy *given, int device)
 {
     struct copy copy = *given;
-    int device = 0;
-    CUresult result = context_enter(&device);
 
-    if (result || !copy.width_bytes || !copy.height) {
-        return result;
-    }
     bool to_host = memory_kind(copy.to) == MEMORY_HOST;
     bool from_host = memory_kind(copy.from) == MEMORY_HOST;
     if (copy.width_bytes == copy.to_pitch_bytes && copy.width_bytes == copy.from_pitch_bytes) {
@@ -118,6 +113,41 @@ CUresult copy_run(const struct copy *given)
     }
     return to_host || from_host ? copy_staged(&copy, device, from_host)
                                 : copy_mapped(&copy, device);
+}
+
+CUresult copy_run(const struct copy *copy)
+{
+    size_t planes = copy->depth ? copy->depth : 1;
+    int device = 0;
+    CUresult result = context_enter(&device);
+
+    if (!copy->width_bytes || !copy->height) {
+        return result;
+    }
+    for (size_t i = 0; !result && i < planes; i++) {
+        struct copy plane = *copy;
+        plane.to = (char *)copy->to + i * copy->to_plane_bytes;
+        plane.from = (const char *)copy->from + i * copy->from_plane_bytes;
+        result = copy_plane(&plane, device);
+    }
+    return result;
+}
+
+CUresult copy_queue(const struct copy *copy)
+{
+    int device = 0;
+    CUresult result = context_enter(&device);
+
+    if (!result && capture_is_on(copy->stream)) {
+        return copy->is_async ? capture_copy(copy, device) : capture_forbids(copy->stream);
+    }
+    if (!result && !copy->is_async) {
+        result = capture_forbids_unsafe();
+    }
+    if (!result && !copy->stream) {
+        result = capture_forbids(WIRE_STREAM_LEGACY);
+    }
+    return result ? result : copy_run(copy);
 }
 
 /* One row on a stream; `stream` NULL and not async: the legacy stream. */
@@ -133,7 +163,7 @@ static CUresult copy_bytes(const void *to, const void *from, size_t size_bytes, 
                         .is_async = is_async};
     CUresult result = stream_id(stream, &copy.stream);
 
-    return result ? result : copy_run(&copy);
+    return result ? result : copy_queue(&copy);
 }
 
 /* What the name of a copy calls device memory must not be the host's alone. */
@@ -216,35 +246,102 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
     return copy_bytes((void *)to, (void *)from, size_bytes, stream, true);
 }
 
+/* One side of a copy as its parameters give it. */
+struct side {
+    CUmemorytype type;
+    const void *host;
+    CUdeviceptr device;
+    size_t x_bytes, y, z, pitch_bytes, height;
+};
+
+/* Where its first byte lies; an error where that is in an array, or not on the device. */
+static CUresult side_start(const struct side *side, char **start)
+{
+    if (side->type == CU_MEMORYTYPE_ARRAY) {
+        return pkb_cuda_refuse("cuMemcpy of an array");
+    }
+    char *base = side->type == CU_MEMORYTYPE_HOST ? (char *)side->host : (char *)side->device;
+    if (side->type == CU_MEMORYTYPE_DEVICE && is_host(side->device, 1)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    *start = base + (side->z * side->height + side->y) * side->pitch_bytes + side->x_bytes;
+    return CUDA_SUCCESS;
+}
+
+static CUresult copy_from_sides(const struct side *to, const struct side *from, struct copy *copy)
+{
+    char *to_start = NULL, *from_start = NULL;
+    bool has_rows = copy->height > 1 || copy->depth > 1;
+    CUresult result = side_start(to, &to_start);
+
+    result = result ? result : side_start(from, &from_start);
+    if (!result && has_rows &&
+        (from->pitch_bytes < copy->width_bytes || to->pitch_bytes < copy->width_bytes)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    copy->to = to_start;
+    copy->from = from_start;
+    copy->to_pitch_bytes = has_rows ? to->pitch_bytes : copy->width_bytes;
+    copy->from_pitch_bytes = has_rows ? from->pitch_bytes : copy->width_bytes;
+    copy->to_plane_bytes = to->pitch_bytes * to->height;
+    copy->from_plane_bytes = from->pitch_bytes * from->height;
+    return result;
+}
+
 static CUresult copy_2d(const CUDA_MEMCPY2D *given, CUstream stream, bool is_async)
 {
-    if (!given || given->srcMemoryType == CU_MEMORYTYPE_ARRAY ||
-        given->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
-        return given ? pkb_cuda_refuse("cuMemcpy2D of an array") : CUDA_ERROR_INVALID_VALUE;
-    }
-    const char *from =
-        given->srcMemoryType == CU_MEMORYTYPE_HOST ? given->srcHost : (void *)given->srcDevice;
-    char *to =
-        given->dstMemoryType == CU_MEMORYTYPE_HOST ? given->dstHost : (void *)given->dstDevice;
-    if ((given->srcMemoryType == CU_MEMORYTYPE_DEVICE && is_host(given->srcDevice, 1)) ||
-        (given->dstMemoryType == CU_MEMORYTYPE_DEVICE && is_host(given->dstDevice, 1))) {
+    if (!given) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (given->Height > 1 && (given->srcPitch < given->WidthInBytes + given->srcXInBytes ||
-                              given->dstPitch < given->WidthInBytes + given->dstXInBytes)) {
-        return CUDA_ERROR_INVALID_VALUE;
-    }
-    struct copy copy = {.to = to + given->dstY * given->dstPitch + given->dstXInBytes,
-                        .from = from + given->srcY * given->srcPitch + given->srcXInBytes,
-                        .to_pitch_bytes = given->Height > 1 ? given->dstPitch : given->WidthInBytes,
-                        .from_pitch_bytes =
-                            given->Height > 1 ? given->srcPitch : given->WidthInBytes,
-                        .width_bytes = given->WidthInBytes,
-                        .height = given->Height,
-                        .is_async = is_async};
-    CUresult result = stream_id(stream, &copy.stream);
+    const struct side to = {given->dstMemoryType, given->dstHost, given->dstDevice,
+                            given->dstXInBytes,   given->dstY,    0,
+                            given->dstPitch,      given->Height};
+    const struct side from = {given->srcMemoryType, given->srcHost, given->srcDevice,
+                              given->srcXInBytes,   given->srcY,    0,
+                              given->srcPitch,      given->Height};
+    struct copy copy = {
+        .width_bytes = given->WidthInBytes, .height = given->Height, .is_async = is_async};
+    CUresult result = copy_from_sides(&to, &from, &copy);
 
-    return result ? result : copy_run(&copy);
+    result = result ? result : stream_id(stream, &copy.stream);
+    return result ? result : copy_queue(&copy);
+}
+
+CUresult copy_from_3d(const CUDA_MEMCPY3D *given, struct copy *copy)
+{
+    const struct side to = {given->dstMemoryType, given->dstHost,  given->dstDevice,
+                            given->dstXInBytes,   given->dstY,     given->dstZ,
+                            given->dstPitch,      given->dstHeight};
+    const struct side from = {given->srcMemoryType, given->srcHost,  given->srcDevice,
+                              given->srcXInBytes,   given->srcY,     given->srcZ,
+                              given->srcPitch,      given->srcHeight};
+
+    *copy = (struct copy){
+        .width_bytes = given->WidthInBytes, .height = given->Height, .depth = given->Depth};
+    return copy_from_sides(&to, &from, copy);
+}
+
+static CUresult copy_3d(const CUDA_MEMCPY3D *given, CUstream stream, bool is_async)
+{
+    struct copy copy;
+    CUresult result = given ? copy_from_3d(given, &copy) : CUDA_ERROR_INVALID_VALUE;
+
+    result = result ? result : stream_id(stream, &copy.stream);
+    if (result || !given->Depth) {
+        return result;
+    }
+    copy.is_async = is_async;
+    return copy_queue(&copy);
+}
+
+CUresult cuMemcpy3D(const CUDA_MEMCPY3D *copy)
+{
+    return copy_3d(copy, NULL, false);
+}
+
+CUresult cuMemcpy3DAsync(const CUDA_MEMCPY3D *copy, CUstream stream)
+{
+    return copy_3d(copy, stream, true);
 }
 
 CUresult cuMemcpy2D(const CUDA_MEMCPY2D *copy)
@@ -274,7 +371,11 @@ static CUresult set(const struct wire_set *given, CUstream stream)
     if (request.set.height == 1) {
         request.set.pitch_bytes = request.set.width_bytes;
     }
-    return link_send(&request);
+    if (capture_is_on(request.stream)) {
+        return capture_request(CU_GRAPH_NODE_TYPE_MEMSET, &request);
+    }
+    result = request.stream ? CUDA_SUCCESS : capture_forbids(WIRE_STREAM_LEGACY);
+    return result ? result : link_send(&request);
 }
 
 /* The sets of each width: of one row and of many, on the legacy stream and on another. */

@@ -1,12 +1,10 @@
 /* Launches, and attributes and occupancy of kernels, of the driver API. */
-#include "sim/cuda_memory.h"
-#include "sim/cuda_module.h"
+#include "sim/cuda_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Puts the parameters where the kernel expects them. */
-static CUresult pack(const struct kernel_handle *kernel, void **params, void **extra,
+CUresult kernel_pack(const struct kernel_handle *kernel, void **params, void **extra,
                      uint8_t *packed)
 {
     const struct wire_kernel_info *info = &kernel->info;
@@ -39,6 +37,15 @@ static CUresult pack(const struct kernel_handle *kernel, void **params, void **e
     return CUDA_SUCCESS;
 }
 
+static CUresult capture_launch(const struct kernel_handle *kernel,
+                               const struct wire_request *request, const void *packed)
+{
+    struct CUgraphNode_st *node = NULL;
+    CUresult result = capture_add(request->stream, CU_GRAPH_NODE_TYPE_KERNEL, NODE_REQUEST, &node);
+
+    return result ? result : node_set_launch(node, kernel, request, packed);
+}
+
 static CUresult launch(CUfunction function, const struct wire_launch *shape, CUstream stream,
                        void **params, void **extra)
 {
@@ -54,13 +61,17 @@ static CUresult launch(CUfunction function, const struct wire_launch *shape, CUs
         return CUDA_ERROR_INVALID_VALUE;
     }
     result = stream_id(stream, &call.request.stream);
-    result = result ? result : pack(kernel, params, extra, packed);
+    result = result ? result : kernel_pack(kernel, params, extra, packed);
     if (result) {
         return result;
     }
     call.request.launch.kernel = kernel->info.kernel;
     call.request.payload_bytes = kernel->info.param_bytes;
-    return link_call(&call);
+    if (capture_is_on(call.request.stream)) {
+        return capture_launch(kernel, &call.request, packed);
+    }
+    result = call.request.stream ? CUDA_SUCCESS : capture_forbids(WIRE_STREAM_LEGACY);
+    return result ? result : link_call(&call);
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,

@@ -1,5 +1,5 @@
 /* Memory of the driver API: private, pinned, and what is known of an address. */
-#include "sim/cuda_memory.h"
+#include "sim/cuda_graph.h"
 
 #include "sim/cuda_device.h"
 
@@ -78,7 +78,7 @@ enum memory_kind memory_kind(const void *address)
     return range.kind == RANGE_RESERVED ? MEMORY_DEVICE : MEMORY_PINNED;
 }
 
-CUresult cuMemAlloc(CUdeviceptr *address, size_t size_bytes)
+static CUresult allocate(CUdeviceptr *address, size_t size_bytes)
 {
     struct link_call call = {.request = {.op = WIRE_MALLOC, .memory.size_bytes = size_bytes}};
     CUresult result = context_enter(&call.request.device);
@@ -93,13 +93,20 @@ CUresult cuMemAlloc(CUdeviceptr *address, size_t size_bytes)
     return result;
 }
 
+CUresult cuMemAlloc(CUdeviceptr *address, size_t size_bytes)
+{
+    CUresult result = capture_forbids_unsafe();
+
+    return result ? result : allocate(address, size_bytes);
+}
+
 /* Memory is there at once: nothing of before can have it, since addresses are never used twice. */
 CUresult cuMemAllocAsync(CUdeviceptr *address, size_t size_bytes, CUstream stream)
 {
     uint64_t id = 0;
     CUresult result = stream_id(stream, &id);
 
-    return result ? result : cuMemAlloc(address, size_bytes);
+    return result ? result : allocate(address, size_bytes);
 }
 
 CUresult cuMemAllocPitch(CUdeviceptr *address, size_t *pitch_bytes, size_t width_bytes,
@@ -125,6 +132,7 @@ CUresult cuMemFree(CUdeviceptr address)
                                    .memory.address = address};
     CUresult result = context_enter(&request.device);
 
+    result = result ? result : capture_forbids_unsafe();
     return result ? result : link_send(&request); /* of nothing: only an earlier fault */
 }
 
@@ -134,6 +142,9 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
     CUresult result = context_enter(&request.device);
 
     result = result ? result : stream_id(stream, &request.stream);
+    if (!result && capture_is_on(request.stream)) {
+        return CUDA_SUCCESS; /* a graph keeps its memory for its next launch */
+    }
     return result || !address ? result : link_send(&request);
 }
 
@@ -187,9 +198,10 @@ static uint64_t page_up(uint64_t value)
 
 CUresult cuMemHostAlloc(void **address, size_t size_bytes, unsigned int flags)
 {
-    CUresult result = link_open();
+    CUresult result = capture_forbids_unsafe();
     int fd = -1;
 
+    result = result ? result : link_open();
     if (result || !address || !size_bytes || size_bytes > 1ull << 46 || flags & ~7u) {
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     }

@@ -25,17 +25,25 @@ void range_remove(uint64_t address);
 enum memory_kind { MEMORY_HOST, MEMORY_PINNED, MEMORY_DEVICE };
 enum memory_kind memory_kind(const void *address);
 
-/* A copy of `height` rows between any two places; `to` and `from` may be of the host or the device.
- * Stream ids as in wire.h. */
+/* A copy of `depth` planes (0: one) of `height` rows between any two places; `to` and `from` may be
+ * of the host or the device. Stream ids as in wire.h. */
 struct copy {
     void *to;
     const void *from;
     size_t to_pitch_bytes, from_pitch_bytes;
     size_t width_bytes, height;
+    size_t depth, to_plane_bytes, from_plane_bytes;
     uint64_t stream;
     bool is_async;
 };
+/* The copy that the parameters of a node or call describe. */
+CUresult copy_from_3d(const CUDA_MEMCPY3D *params, struct copy *copy);
+/* Does it, or adds it to the graph that the stream captures. */
+CUresult copy_queue(const struct copy *copy);
+/* Does it. */
 CUresult copy_run(const struct copy *copy);
 
 /* The id of a stream handle; the per-thread stream is made on first use. */
 CUresult stream_id(CUstream stream, uint64_t *id);
+/* Whether it takes part in the order of the legacy stream. */
+bool stream_is_blocking(uint64_t id);

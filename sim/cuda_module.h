@@ -17,3 +17,7 @@ struct kernel_handle {
 
 /* The kernel that a handle names, or NULL. */
 struct kernel_handle *kernel_of(const void *handle);
+
+/* Puts the parameters of a launch where the kernel expects them. (cuda_launch.c) */
+CUresult kernel_pack(const struct kernel_handle *kernel, void **params, void **extra,
+                     uint8_t *packed);

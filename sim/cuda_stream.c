@@ -1,5 +1,5 @@
 /* Streams, events and words in memory of the driver API. Handles are simd's numbers. */
-#include "sim/cuda_memory.h"
+#include "sim/cuda_graph.h"
 
 #include <stdlib.h>
 
@@ -37,6 +37,7 @@ static CUresult send_on(enum wire_op op, CUstream stream)
     CUresult result = context_enter(&request.device);
 
     result = result ? result : stream_id(stream, &request.stream);
+    result = result ? result : capture_forbids(request.stream);
     return result ? result : link_send(&request);
 }
 
@@ -57,6 +58,13 @@ static const struct stream_facts *find_facts(CUstream stream)
         }
     }
     return NULL;
+}
+
+bool stream_is_blocking(uint64_t id)
+{
+    const struct stream_facts *facts = find_facts((CUstream)id);
+
+    return facts && !(facts->flags & CU_STREAM_NON_BLOCKING);
 }
 
 CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
@@ -154,18 +162,6 @@ CUresult cuStreamGetId(CUstream stream, unsigned long long *id)
     return stream_id(stream, (uint64_t *)id);
 }
 
-CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status)
-{
-    int device = 0;
-    CUresult result = context_enter(&device);
-
-    (void)stream;
-    if (!result) {
-        *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    }
-    return result;
-}
-
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
 {
     struct wire_request request = {.op = WIRE_STREAM_WAIT, .event.event = (uint64_t)event};
@@ -175,6 +171,9 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags)
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     }
     result = stream_id(stream, &request.stream);
+    if (!result && capture_wait(request.stream, request.event.event, &result)) {
+        return result;
+    }
     return result ? result : link_send(&request);
 }
 
@@ -213,12 +212,16 @@ CUresult cuEventDestroy(CUevent event)
 
 CUresult cuEventQuery(CUevent event)
 {
-    return send_event(WIRE_EVENT_QUERY, event);
+    CUresult result = capture_forbids_event((uint64_t)event);
+
+    return result ? result : send_event(WIRE_EVENT_QUERY, event);
 }
 
 CUresult cuEventSynchronize(CUevent event)
 {
-    return send_event(WIRE_EVENT_SYNC, event);
+    CUresult result = capture_forbids_event((uint64_t)event);
+
+    return result ? result : send_event(WIRE_EVENT_SYNC, event);
 }
 
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
@@ -230,6 +233,12 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int fla
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     }
     result = stream_id(stream, &request.stream);
+    if (!result && flags && capture_is_on(request.stream)) {
+        return capture_request(CU_GRAPH_NODE_TYPE_EVENT_RECORD, &request);
+    }
+    if (!result && capture_record(request.event.event, request.stream, &result)) {
+        return result;
+    }
     return result ? result : link_send(&request);
 }
 
@@ -260,6 +269,9 @@ static CUresult send_value(enum wire_op op, CUstream stream, const struct wire_v
     CUresult result = context_enter(&request.device);
 
     result = result ? result : stream_id(stream, &request.stream);
+    if (!result && capture_is_on(request.stream)) {
+        return capture_request(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, &request);
+    }
     return result ? result : link_send(&request);
 }
 

@@ -52,3 +52,14 @@ cudaError_t runtime_refuse(const char *name);
 CUresult runtime_kernel(const void *function, CUkernel *kernel);
 /* Where a registered variable lies on the current device. */
 CUresult runtime_symbol(const void *symbol, CUdeviceptr *address, size_t *size_bytes);
+
+/* Most calls are the driver's, once the thread has a context. (name, parameters, driver's call) */
+#define DRIVER_CALL(name, parameters, call)                                                        \
+    cudaError_t name parameters                                                                    \
+    {                                                                                              \
+        cudaError_t error = runtime_enter();                                                       \
+        return error ? error : runtime_end(call);                                                  \
+    }
+
+/* The driver's form of a copy of planes. */
+CUresult runtime_copy_3d(const struct cudaMemcpy3DParms *params, CUDA_MEMCPY3D *copy);

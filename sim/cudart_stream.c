@@ -1,14 +1,6 @@
 /* Streams and events of the runtime API. */
 #include "sim/cudart_api.h"
 
-/* Most calls are the driver's, once the thread has a context. (name, parameters, driver's call) */
-#define DRIVER_CALL(name, parameters, call)                                                        \
-    cudaError_t name parameters                                                                    \
-    {                                                                                              \
-        cudaError_t error = runtime_enter();                                                       \
-        return error ? error : runtime_end(call);                                                  \
-    }
-
 DRIVER_CALL(cudaStreamCreate, (cudaStream_t * stream), cuStreamCreate(stream, 0))
 
 DRIVER_CALL(cudaStreamCreateWithFlags, (cudaStream_t * stream, unsigned int flags),
@@ -37,6 +29,13 @@ DRIVER_CALL(cudaStreamGetDevice, (cudaStream_t stream, int *device),
 
 DRIVER_CALL(cudaStreamGetId, (cudaStream_t stream, unsigned long long *id),
             cuStreamGetId(stream, id))
+
+DRIVER_CALL(cudaLaunchHostFunc, (cudaStream_t stream, cudaHostFn_t function, void *data),
+            cuLaunchHostFunc(stream, function, data))
+
+DRIVER_CALL(cudaStreamAddCallback,
+            (cudaStream_t stream, cudaStreamCallback_t function, void *data, unsigned int flags),
+            cuStreamAddCallback(stream, (CUstreamCallback)function, data, flags))
 
 DRIVER_CALL(cudaStreamIsCapturing, (cudaStream_t stream, enum cudaStreamCaptureStatus *status),
             cuStreamIsCapturing(stream, (CUstreamCaptureStatus *)status))

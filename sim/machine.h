@@ -41,6 +41,7 @@ enum wait_kind {
     WAIT_STREAM, /* the stream's work up to `sequence` */
     WAIT_DEVICE, /* the work of all of the device's streams up to `sequence` */
     WAIT_EVENT,  /* the event's record number `sequence` */
+    WAIT_HOST,   /* a host function's turn */
     POLL_STREAM, /* the next round; answers whether the stream is done */
     POLL_EVENT,
     POLL_REPEAT, /* the next round; then it is handled: see MACHINE_LOOKS_MAX */

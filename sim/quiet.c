@@ -80,12 +80,18 @@ static bool has_poll(const struct machine *machine)
 
 static bool is_quiet(struct client *client, int64_t now_ns)
 {
-    int pending = 0;
+    int pending = 0, others = 0;
 
+    /* The thread that waits for host functions is none of the program's. */
     for (const struct channel *channel = client->channels; channel; channel = channel->next) {
-        pending += channel->is_pending;
+        if (!channel->is_pending) {
+            others++;
+        } else if (channel->waiting.kind != WAIT_HOST) {
+            pending++;
+        }
     }
-    if (pending && (pending == client->channel_count || client->others_idle)) {
+    bool runs_function = stream_host_item(client, HOST_RUNNING) != NULL;
+    if (pending && !runs_function && (!others || client->others_idle)) {
         return true;
     }
     if (!client->active_since_ns) {
@@ -93,7 +99,7 @@ static bool is_quiet(struct client *client, int64_t now_ns)
         client->active_cpu_ns = client_cpu_ns(client);
         return false;
     }
-    if (!pending || now_ns - client->active_since_ns < others_idle_ns) {
+    if (!pending || runs_function || now_ns - client->active_since_ns < others_idle_ns) {
         return false;
     }
     /* Some thread is in a call and the others are not: do they sleep? */

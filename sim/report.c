@@ -162,7 +162,7 @@ static void add_host_wait(struct result *result, const struct client *client)
         }
     }
     for (const struct channel *channel = client->channels; channel; channel = channel->next) {
-        if (channel->is_pending) {
+        if (channel->is_pending && channel->waiting.kind != WAIT_HOST) {
             where = call_name(channel->request.op);
             break;
         }

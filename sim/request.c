@@ -129,6 +129,9 @@ static const struct {
     [WIRE_EVENT_SYNC] = {request_work, false},
     [WIRE_EVENT_QUERY] = {request_work, false},
     [WIRE_EVENT_ELAPSED] = {request_work, false},
+    [WIRE_HOST_QUEUE] = {request_work, false},
+    [WIRE_HOST_NEXT] = {request_work, false},
+    [WIRE_HOST_DONE] = {request_work, false},
     [WIRE_WRITE_VALUE] = {request_work, false},
     [WIRE_WAIT_VALUE] = {request_work, false},
 };
@@ -264,6 +267,9 @@ bool request_is_satisfied(const struct channel *channel)
         return device_is_done_until(channel->client, waiting->device, waiting->sequence);
     case WAIT_EVENT:
         return waiting->event->completed >= waiting->sequence;
+    case WAIT_HOST:
+        return stream_host_item(channel->client, HOST_DUE) &&
+               !stream_host_item(channel->client, HOST_RUNNING);
     default:
         return false;
     }
@@ -279,6 +285,12 @@ void request_finish(struct channel *channel)
     if (waiting->kind == POLL_REPEAT) {
         channel->waiting = (struct waiting){.kind = WAIT_NOTHING};
         (void)handle(channel);
+        return;
+    }
+    if (waiting->kind == WAIT_HOST && !result) {
+        struct item *item = stream_host_item(channel->client, HOST_DUE);
+        item->host = HOST_RUNNING;
+        channel_reply(channel, &(struct wire_reply){.id = item->function}, NULL, -1);
         return;
     }
     if (waiting->kind == POLL_STREAM) {

@@ -95,6 +95,26 @@ static int handle_value(struct channel *channel, struct stream *stream)
     return request_push(channel, stream, item, false);
 }
 
+static int handle_host_queue(struct channel *channel, struct stream *stream)
+{
+    struct item *item = item_make(ITEM_HOST);
+
+    item->function = channel->request.host.function;
+    return request_push(channel, stream, item, false);
+}
+
+/* The client has run the function that it was given. */
+static int handle_host_done(struct channel *channel)
+{
+    struct item *item = stream_host_item(channel->client, HOST_RUNNING);
+
+    if (!item || item->function != channel->request.host.function) {
+        return REQUEST_MALFORMED;
+    }
+    item->host = HOST_ENDED;
+    return CUDA_SUCCESS;
+}
+
 static int handle_stream(struct channel *channel, struct stream *stream)
 {
     switch ((enum wire_op)channel->request.op) {
@@ -114,6 +134,8 @@ static int handle_stream(struct channel *channel, struct stream *stream)
         return handle_copy(channel, stream);
     case WIRE_SET:
         return handle_set(channel, stream);
+    case WIRE_HOST_QUEUE:
+        return handle_host_queue(channel, stream);
     case WIRE_WRITE_VALUE:
     case WIRE_WAIT_VALUE:
         return handle_value(channel, stream);
@@ -224,6 +246,11 @@ int request_work(struct channel *channel, struct wire_reply *reply)
     case WIRE_EVENT_ELAPSED:
     case WIRE_STREAM_WAIT:
         return handle_event(channel, reply);
+    case WIRE_HOST_NEXT:
+        channel->waiting = (struct waiting){.kind = WAIT_HOST};
+        return REQUEST_WAITS;
+    case WIRE_HOST_DONE:
+        return handle_host_done(channel);
     case WIRE_DEVICE_SYNC:
         channel->waiting = (struct waiting){
             .kind = WAIT_DEVICE, .device = request->device, .sequence = client->sequence};

@@ -182,9 +182,15 @@ static bool is_ordered_before(const struct stream *other, const struct stream *s
            other->head->sequence < stream->head->sequence;
 }
 
+/* Started, and not complete by that. */
+static bool is_running(const struct item *item)
+{
+    return item->grid || item->host != HOST_QUEUED;
+}
+
 static bool can_start(const struct stream *stream)
 {
-    if (!stream->head || stream->head->grid) {
+    if (!stream->head || is_running(stream->head)) {
         return false;
     }
     for (const struct stream *other = stream->client->streams; other; other = other->next) {
@@ -199,7 +205,7 @@ static int run_head(struct stream *stream)
 {
     int result = work_run(stream->client, stream->head);
 
-    if (!stream->head->grid) {
+    if (!is_running(stream->head)) {
         drop_head(stream);
     }
     return result;
@@ -225,6 +231,20 @@ int stream_push(struct stream *stream, struct item *item)
         client_set_sticky(client, result);
     }
     return result;
+}
+
+struct item *stream_host_item(const struct client *client, int host)
+{
+    struct item *first = NULL;
+
+    for (const struct stream *stream = client->streams; stream; stream = stream->next) {
+        struct item *item = stream->head;
+        if (item && item->kind == ITEM_HOST && (int)item->host == host &&
+            (!first || item->sequence < first->sequence)) {
+            first = item;
+        }
+    }
+    return first;
 }
 
 bool stream_is_done(const struct stream *stream)
@@ -271,6 +291,11 @@ static bool collect(struct client *client, bool *changed)
 {
     for (struct stream *stream = client->streams; stream; stream = stream->next) {
         struct item *item = stream->head;
+        if (item && item->host == HOST_ENDED) {
+            *changed = true;
+            drop_head(stream);
+            item = stream->head;
+        }
         if (!item || !item->grid) {
             continue;
         }

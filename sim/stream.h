@@ -40,6 +40,7 @@ enum item_kind {
     ITEM_FREE,
     ITEM_RECORD,
     ITEM_WAIT_EVENT,
+    ITEM_HOST,
     ITEM_WRITE_VALUE,
     ITEM_WAIT_VALUE,
 };
@@ -52,6 +53,8 @@ struct item {
     struct launch launch;
     uint8_t *bytes; /* parameters of a kernel, or what a copy takes from the host; owned */
     uint64_t bytes_size;
+    enum { HOST_QUEUED, HOST_DUE, HOST_RUNNING, HOST_ENDED } host; /* of a host function */
+    uint64_t function;
     struct channel *channel; /* whose staging memory a copy fills; it waits for that */
     struct wire_copy copy;
     struct wire_set set;
@@ -87,6 +90,9 @@ struct item *item_make(enum item_kind kind);
 /* Takes `item` with all it owns. A CUresult: what went wrong with an item that ran at once. */
 int stream_push(struct stream *stream, struct item *item);
 void item_release(struct client *client, struct item *item);
+
+/* The host function that stands in this state, lowest sequence first, or NULL. */
+struct item *stream_host_item(const struct client *client, int host);
 
 bool stream_is_done(const struct stream *stream);
 /* Whether all that was queued up to `sequence` is done, and on all streams of a device. */

@@ -82,6 +82,9 @@ enum {
     X(EVENT_SYNC, "cudaEventSynchronize")                                                          \
     X(EVENT_QUERY, "cudaEventQuery")                                                               \
     X(EVENT_ELAPSED, "cudaEventElapsedTime")                                                       \
+    X(HOST_QUEUE, "cudaLaunchHostFunc")                                                            \
+    X(HOST_NEXT, "")                                                                               \
+    X(HOST_DONE, "")                                                                               \
     X(WRITE_VALUE, "cuStreamWriteValue")                                                           \
     X(WAIT_VALUE, "cuStreamWaitValue")
 
@@ -155,6 +158,10 @@ struct wire_value { /* WRITE_VALUE WAIT_VALUE */
     uint32_t width_bytes; /* 4 or 8 */
     uint32_t compare;     /* enum wire_compare */
 };
+struct wire_host { /* HOST_QUEUE HOST_DONE: a function of the client's, by its own number; a thread of
+                      the client waits in HOST_NEXT for the next one whose turn has come */
+    uint64_t function;
+};
 struct wire_stream_options { /* STREAM_CREATE; EVENT_CREATE: flags */
     uint32_t flags;
     int32_t priority;
@@ -177,6 +184,7 @@ struct wire_request {
         struct wire_module module;
         struct wire_event event;
         struct wire_value value;
+        struct wire_host host;
         struct wire_stream_options options;
     };
 };

@@ -167,6 +167,7 @@ bool work_is_local(const struct client *client, const struct item *item)
     case ITEM_WAIT_EVENT:
         return true;
     case ITEM_KERNEL:
+    case ITEM_HOST:
     case ITEM_WAIT_VALUE:
         break;
     }
@@ -332,6 +333,9 @@ int work_run(struct client *client, struct item *item)
         break;
     case ITEM_WRITE_VALUE:
         return run_write_value(client, &item->value);
+    case ITEM_HOST:
+        item->host = HOST_DUE;
+        break;
     case ITEM_WAIT_EVENT:
     case ITEM_WAIT_VALUE:
         break;

@@ -207,6 +207,10 @@ const void *kernel_bounded(void)
 {
     return (const void *)bounded;
 }
+const void *kernel_add_one(void)
+{
+    return (const void *)add_one;
+}
 const void *kernel_nothing(void)
 {
     return (const void *)nothing;

@@ -35,6 +35,7 @@ extern const struct cuda_case cases_of_memory[];
 extern const struct cuda_case cases_of_work[];
 extern const struct cuda_case cases_of_errors[];
 extern const struct cuda_case cases_of_sharing[];
+extern const struct cuda_case cases_of_graphs[];
 
 /* A socket to the other rank of a case with two. */
 extern int case_peer;
@@ -88,6 +89,7 @@ const void *symbol_counters(void);  /* int[16], {1, 2, 3, 0...} at first */
 const void *symbol_constants(void); /* int[4] */
 const void *kernel_bounded(void);
 const void *kernel_nothing(void);
+const void *kernel_add_one(void); /* (int *word) */
 #ifdef __cplusplus
 }
 #endif

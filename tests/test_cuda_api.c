@@ -5,5 +5,5 @@
  */
 #include "tests/cuda_cases.h"
 
-const struct cuda_case *const case_lists[] = {cases_of_memory, cases_of_work, cases_of_errors,
-                                              cases_of_sharing, NULL};
+const struct cuda_case *const case_lists[] = {cases_of_memory,  cases_of_work,   cases_of_errors,
+                                              cases_of_sharing, cases_of_graphs, NULL};
