@@ -101,8 +101,8 @@ format()
         sed -n 's/^\([^:]*:[0-9]*\):[0-9]*: warning: \(.*\)$/\1: format: \2/p'
 }
 
-# uninitvar is left to clang-analyzer, which sees what a callee fills. gcc and clang say what a right
-# shift of a negative number is, and floats are those of x86-64 everywhere.
+# uninitvar is left to clang-analyzer, which sees what a callee fills. gcc and clang say what a
+# right shift of a negative number is, and floats are those of x86-64 everywhere.
 check_cppcheck()
 {
     mkdir -p "$cache/cppcheck"
