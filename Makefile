@@ -22,6 +22,9 @@ LDFLAGS := $(SAN_FLAGS) -Wl,--as-needed
 
 export CUDA_HOME
 
+# What check and demo build with, unless make was told how many jobs.
+parallel := $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
+
 # ---- what there is ----
 
 common_src := $(wildcard common/*.c)
@@ -221,15 +224,15 @@ deps:
 	@sh deploy/install-deps.sh
 
 check: deps ## install what is missing, build, run every test that needs no GPU
-	@$(MAKE) --no-print-directory all tests
+	@$(MAKE) --no-print-directory $(parallel) all tests
 	@BUILD=$(BUILD) sh tests/run.sh
 
 check-all: deps ## the same and what takes longer: every world, every seed
-	@$(MAKE) --no-print-directory all tests
+	@$(MAKE) --no-print-directory $(parallel) all tests
 	@TESTS=all BUILD=$(BUILD) sh tests/run.sh
 
 demo: deps ## install what is missing, build, judge a real CUDA kernel on four simulated ranks
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(parallel) all
 	@BUILD=$(BUILD) sh deploy/demo.sh
 
 lint: deps ## format, clang-tidy, cppcheck, folder boundaries, sizes, banned functions
