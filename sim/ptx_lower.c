@@ -228,6 +228,8 @@ static void lower_kernel(struct lowering *lowering, const struct ptx_function *f
     lower_body(lowering, frame);
     emit_exit(lowering);
     if (!lowering->is_full && kernel->unsupported == NULL) {
+        place_dynamic_shared(lowering);
+        code_simplify(lowering);
         slots_assign(lowering);
     }
     if (lowering->is_full) {
@@ -236,7 +238,6 @@ static void lower_kernel(struct lowering *lowering, const struct ptx_function *f
     if (kernel->unsupported != NULL) {
         lower_nothing(lowering);
     }
-    place_dynamic_shared(lowering);
     finish_kernel(lowering);
     frame_close(frame);
 }

@@ -153,5 +153,8 @@ void lower_call(struct lowering *lowering, struct frame *frame, const struct ptx
 /* Merges the accesses of each callee's parameters into those of the arguments. */
 void calls_prepare(struct ptx_module *module);
 
+/* ptx_simplify.c: drops moves, copies and what nobody reads. */
+void code_simplify(struct lowering *lowering);
+
 /* ptx_slots.c: gives each value a slot, in place; sets the kernel's counts. */
 void slots_assign(struct lowering *lowering);

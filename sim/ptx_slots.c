@@ -3,7 +3,7 @@
  * found per value by walking back from its uses over basic blocks; where that would cost too much
  * a value is taken to be live everywhere. A guarded definition does not end what was before.
  */
-#include "sim/ptx_lower.h"
+#include "sim/ptx_flow.h"
 
 #include "common/mem.h"
 
@@ -12,13 +12,6 @@
 #include <string.h>
 
 enum { LIVE_STEPS_MAX = 1 << 26 };
-
-struct block {
-    uint32_t first, end; /* insns */
-    uint32_t *predecessors;
-    uint32_t predecessor_count, predecessor_capacity;
-    uint32_t seen; /* value whose liveness at the block's start is known, plus 1 */
-};
 
 struct range {
     uint32_t first, last; /* insns; first > last: not used */
@@ -32,9 +25,7 @@ struct mention {
 
 struct liveness {
     struct lowering *lowering;
-    struct block *blocks;
-    uint32_t block_count;
-    uint32_t *block_of; /* by insn */
+    struct flow flow;
     struct range *ranges;
     struct mention *mentions; /* those of value v: from starts[v] to starts[v + 1], by insn */
     uint32_t *starts;
@@ -42,69 +33,6 @@ struct liveness {
     uint32_t work_capacity;
     uint64_t steps_left;
 };
-
-static bool ends_block(const struct insn *insn)
-{
-    return insn->op == OP_BRA || insn->op == OP_BRX || insn->op == OP_EXIT || insn->op == OP_TRAP;
-}
-
-static uint32_t target_count(const struct insn *insn)
-{
-    return insn->op == OP_BRA ? 1 : insn->op == OP_BRX ? (uint32_t)insn->imm : 0;
-}
-
-static uint32_t target_of(const struct lowering *lowering, const struct insn *insn, uint32_t index)
-{
-    return insn->op == OP_BRA ? insn->target : lowering->targets[insn->target + index];
-}
-
-static void add_edge(struct liveness *live, uint32_t from, uint32_t to_insn)
-{
-    struct block *to;
-
-    if (to_insn >= live->lowering->insn_count) {
-        return;
-    }
-    to = &live->blocks[live->block_of[to_insn]];
-    ptx_grow(&to->predecessors, &to->predecessor_capacity, to->predecessor_count,
-             sizeof *to->predecessors);
-    to->predecessors[to->predecessor_count++] = from;
-}
-
-static void find_blocks(struct liveness *live)
-{
-    const struct lowering *lowering = live->lowering;
-    bool *starts = xcalloc(lowering->insn_count + 1, 1);
-
-    for (uint32_t i = 0; i < lowering->insn_count; i++) {
-        const struct insn *insn = &lowering->insns[i];
-        for (uint32_t target = 0; target < target_count(insn); target++) {
-            starts[target_of(lowering, insn, target)] = true;
-        }
-        starts[i + 1] |= ends_block(insn);
-    }
-    live->blocks = xcalloc(lowering->insn_count, sizeof *live->blocks);
-    live->block_of = xmalloc(lowering->insn_count * sizeof *live->block_of);
-    for (uint32_t i = 0; i < lowering->insn_count; i++) {
-        if (i == 0 || starts[i]) {
-            live->blocks[live->block_count++].first = i;
-        }
-        live->block_of[i] = live->block_count - 1;
-        live->blocks[live->block_count - 1].end = i + 1;
-    }
-    free(starts);
-    for (uint32_t i = 0; i < live->block_count; i++) {
-        uint32_t last = live->blocks[i].end - 1;
-        const struct insn *insn = &lowering->insns[last];
-        bool is_jump = ends_block(insn) && lowering->guards[last] == 0;
-        for (uint32_t target = 0; target < target_count(insn); target++) {
-            add_edge(live, i, target_of(lowering, insn, target));
-        }
-        if (!is_jump) {
-            add_edge(live, i, last + 1);
-        }
-    }
-}
 
 static uint32_t arg_count(const struct insn *insn)
 {
@@ -203,13 +131,13 @@ static void flow_back(struct liveness *live, uint32_t value, struct block *block
     struct range *range = &live->ranges[value];
     uint32_t count = 0;
 
-    if (block->seen == value + 1) {
+    if (block->mark == value + 1) {
         return;
     }
-    block->seen = value + 1;
+    block->mark = value + 1;
     push_predecessors(live, block, &count);
     while (count > 0) {
-        struct block *before = &live->blocks[live->work[--count]];
+        struct block *before = &live->flow.blocks[live->work[--count]];
         uint32_t definition = last_definition(live, value, before);
         if (live->steps_left == 0) {
             *range = (struct range){0, live->lowering->insn_count - 1};
@@ -221,8 +149,8 @@ static void flow_back(struct liveness *live, uint32_t value, struct block *block
             continue;
         }
         extend(range, before->first, before->end - 1);
-        if (before->seen != value + 1) {
-            before->seen = value + 1;
+        if (before->mark != value + 1) {
+            before->mark = value + 1;
             push_predecessors(live, before, &count);
         }
     }
@@ -237,11 +165,11 @@ static void find_range(struct liveness *live, uint32_t value)
     *range = (struct range){PTX_NONE, 0};
     for (uint32_t i = start; i < end; i++) {
         const struct mention *mention = &live->mentions[i];
-        uint32_t block = live->block_of[mention->insn];
+        uint32_t block = live->flow.block_of[mention->insn];
         extend(range, mention->insn, mention->insn);
         if (mention->is_read && defined_in != block) {
-            extend(range, live->blocks[block].first, mention->insn);
-            flow_back(live, value, &live->blocks[block]);
+            extend(range, live->flow.blocks[block].first, mention->insn);
+            flow_back(live, value, &live->flow.blocks[block]);
             if (block == 0) {
                 range->first = 0;
             }
@@ -363,7 +291,7 @@ void slots_assign(struct lowering *lowering)
     uint32_t counts[VALUE_KINDS];
     uint64_t slots;
 
-    find_blocks(&live);
+    flow_init(&live.flow, lowering);
     collect_mentions(&live);
     live.ranges = xmalloc(lowering->value_count * sizeof *live.ranges);
     for (uint32_t value = 0; value < lowering->value_count; value++) {
@@ -378,11 +306,7 @@ void slots_assign(struct lowering *lowering)
         lowering->kernel->predicate_count = counts[VALUE_PREDICATE] + 1;
         rewrite(lowering, units, counts);
     }
-    for (uint32_t i = 0; i < live.block_count; i++) {
-        free(live.blocks[i].predecessors);
-    }
-    free(live.blocks);
-    free(live.block_of);
+    flow_release(&live.flow);
     free(live.ranges);
     free(live.mentions);
     free(live.starts);

@@ -88,7 +88,7 @@ static const struct example examples[] = {
      FLAG_SATFINITE},
     {"cvt.rni.ftz.sat.f32.f32 %f1, %f2;", OP_CVT, 1, 1, TYPE_F32, TYPE_F32, FLAG_FTZ | FLAG_SAT},
     {"cvt.s32.s8 %r1, %h2;", OP_CVT, 1, 1, TYPE_S32, TYPE_S8, 0},
-    {"cvta.to.global.u64 %d1, %d2;", OP_CVTA, 1, 1, TYPE_U64, 0, FLAG_TO},
+    {"cvta.to.shared.u64 %d1, %d2;", OP_CVTA, 1, 1, TYPE_U64, 0, FLAG_TO},
     {"isspacep.shared %p1, %d2;", OP_ISSPACEP, 1, 1, 0, 0, 0},
     {"activemask.b32 %r1;", OP_ACTIVEMASK, 1, 0, TYPE_B32, 0, 0},
     {"ld.global.nc.L1::no_allocate.v4.f32 {%f1, %f2, %f3, %f4}, [%d1+16];", OP_LD, 4, 1, TYPE_F32,
@@ -106,7 +106,7 @@ static const struct example examples[] = {
     {"prefetchu.L1 [%d1];", OP_PREFETCH, 0, 1, 0, 0, 0},
     {"applypriority.global.L2::evict_normal [%d1], 128;", OP_PREFETCH, 0, 1, 0, 0, 0},
     {"discard.global.L2 [%d1], 128;", OP_PREFETCH, 0, 1, 0, 0, 0},
-    {"createpolicy.fractional.L2::evict_last.b64 %d1, 0f3F800000;", OP_MOV, 1, 1, TYPE_B64, 0, 0},
+    {"createpolicy.fractional.L2::evict_last.b64 %d1, 0f3F800000;", OP_ST, 0, 2, TYPE_U64, 0, 0},
     {"multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v2.bf16x2 {%r1, %r2}, [%d1];",
      OP_MULTIMEM_LD_REDUCE, 2, 1, TYPE_BF16X2, TYPE_F32, 0},
     {"multimem.st.release.sys.global.u32 [%d1], %r1;", OP_MULTIMEM_ST, 0, 2, TYPE_U32, 0, 0},
@@ -166,7 +166,7 @@ static const struct example examples[] = {
     {"wmma.mma.sync.aligned.row.row.m16n16k16.f16.f16 {%r1,%r2,%r3,%r4}, {%r1,%r2,%r3,%r4,%r5,%r6,"
      "%r7,%r8}, {%r1,%r2,%r3,%r4,%r5,%r6,%r7,%r8}, {%r1,%r2,%r3,%r4};", OP_WMMA_MMA, 4, 20,
      TYPE_F16, TYPE_F16, FLAG_SYNC | FLAG_ALIGNED},
-    {"bra.uni END; END:", OP_BRA, 0, 0, 0, 0, FLAG_UNI},
+    {"bra.uni END; trap; END:", OP_BRA, 0, 0, 0, 0, FLAG_UNI},
     {"brx.idx %r1, LIST; LIST: .branchtargets A, B; A: B:", OP_BRX, 0, 1, 0, 0, 0},
     {"call NOTHING;", OP_EXIT, 0, 0, 0, 0, 0},
     {"ret.uni;", OP_EXIT, 0, 0, 0, 0, FLAG_UNI},
@@ -174,9 +174,9 @@ static const struct example examples[] = {
     {"trap;", OP_TRAP, 0, 0, 0, 0, 0},
     {"brkpt;", OP_BRKPT, 0, 0, 0, 0, 0},
     {"nanosleep.u32 100;", OP_NANOSLEEP, 0, 1, TYPE_U32, 0, 0},
-    {"pmevent 7;", OP_NOP, 0, 0, 0, 0, 0},
-    {"setmaxnreg.inc.sync.aligned.u32 240;", OP_NOP, 0, 0, TYPE_U32, 0, FLAG_SYNC | FLAG_ALIGNED},
-    {"setmaxnreg.dec.sync.aligned.u32 40;", OP_NOP, 0, 0, TYPE_U32, 0, FLAG_SYNC | FLAG_ALIGNED},
+    {"pmevent 7;", OP_EXIT, 0, 0, 0, 0, 0},
+    {"setmaxnreg.inc.sync.aligned.u32 240;", OP_EXIT, 0, 0, 0, 0, 0},
+    {"setmaxnreg.dec.sync.aligned.u32 40;", OP_EXIT, 0, 0, 0, 0, 0},
 };
 
 /* What must never be guessed at: the kernel then names it. */

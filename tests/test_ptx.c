@@ -30,11 +30,19 @@ static struct image *parse(const char *text)
     return image;
 }
 
+/* Every result is stored, so that nothing is dropped because nobody needs it. */
+#define STORES                                                                                     \
+    "st.global.u64 [%d8], %d1; st.global.f64 [%d8], %g1; st.global.f64 [%d8], %g2;"                \
+    " st.global.u16 [%d8], %h1; st.global.u16 [%d8], %h2; st.global.b128 [%d8], %q1;"              \
+    " st.global.v4.u32 [%d8], {%r1, %r2, %r3, %r4}; st.global.f32 [%d8], %f1;"                     \
+    " selp.u32 %r39, 1, 2, %p1; st.global.u32 [%d8], %r39;"                                        \
+    " selp.u32 %r39, 1, 2, %p2; st.global.u32 [%d8], %r39;\n"
+
 static char *kernel_of(const char *body)
 {
     return xasprintf("%s.func NOTHING() { ret; }\n.visible .entry k(.param .u64 a, .param .u32 b)\n"
-                     "{\n%s%s\nret;\n}\n",
-                     HEADER, REGISTERS, body);
+                     "{\n%s%s\n%sret;\n}\n",
+                     HEADER, REGISTERS, body, STORES);
 }
 
 static struct image *parse_body(const char *body)
@@ -244,24 +252,28 @@ static void test_braces_hide_registers_and_labels(void **state)
 {
     struct image *image = parse_body(
         "{ .reg .pred %p<2>; setp.eq.s32 %p1, %r1, 0; @%p1 bra OUT; add.s32 %r1, %r1, 1; OUT: }"
-        "{ .reg .b64 %r<2>; add.s64 %r1, %r1, 2; bra OUT; OUT: } bra OUT; OUT: sub.s32 %r1,%r1,3;");
+        "{ .reg .b64 %r<2>; st.global.u64 [0], %r1; @%p1 bra OUT; trap; OUT: }"
+        "@%p1 bra OUT; trap; OUT: sub.s32 %r1, %r1, 3;");
     const struct kernel *kernel = &image->kernels[0];
 
     (void)state;
     assert_null(kernel->unsupported);
     assert_int_equal(kernel->insns[1].target, 3);
-    assert_int_equal(kernel->insns[3].type, TYPE_S64);
-    assert_int_equal(kernel->insns[4].target, 5);
-    assert_int_equal(kernel->insns[5].target, 6);
+    assert_int_equal(kernel->insns[3].type, TYPE_U64);
+    assert_int_equal(kernel->insns[4].target, 6);
+    assert_int_equal(kernel->insns[6].target, 8);
+    assert_int_equal(kernel->insns[8].op, OP_SUB);
+    assert_true(kernel->insns[3].args[1] != kernel->insns[8].args[1]);
     image_close(image);
 }
 
 static void test_a_loop_keeps_what_its_next_turn_needs(void **state)
 {
     /* %r1 is read before it is written in the loop: nothing else may take its slot there. */
-    struct image *image = parse_body("mov.u32 %r1, 1; mov.u32 %r5, 9;\nL: add.s32 %r2, %r1, 1;"
-                                     " mul.lo.s32 %r3, %r2, %r5; sub.s32 %r1, %r3, 4;"
-                                     " setp.lt.s32 %p1, %r1, 100; @%p1 bra L;");
+    struct image *image =
+        parse(HEADER ".entry k() { .reg .pred %p1; .reg .b32 %r<9>; mov.u32 %r1, 1;\n"
+                     "mov.u32 %r5, %clock; L: add.s32 %r2, %r1, 1; mul.lo.s32 %r3, %r2, %r5;\n"
+                     "sub.s32 %r1, %r3, 4; setp.lt.s32 %p1, %r1, 100; @%p1 bra L; ret; }");
     const struct kernel *kernel = &image->kernels[0];
     const struct insn *add = find_op(kernel, OP_ADD), *multiply = find_op(kernel, OP_MUL);
 
@@ -270,6 +282,53 @@ static void test_a_loop_keeps_what_its_next_turn_needs(void **state)
     assert_true(multiply->args[0] != multiply->args[2] && add->args[0] != multiply->args[2]);
     assert_true(find_op(kernel, OP_BRA)->back_edge);
     assert_true(kernel->slot_count <= 4);
+    image_close(image);
+}
+
+static void test_copies_and_what_nobody_reads_are_dropped(void **state)
+{
+    struct image *image =
+        parse(HEADER ".entry k(.param .u64 p) { .reg .b32 %r<9>; .reg .b64 %d<9>; .reg .pred %p1;\n"
+                     "ld.param.u64 %d1, [p]; cvta.to.global.u64 %d2, %d1; mov.u32 %r1, 5;\n"
+                     "mov.u32 %r2, %r1; add.s32 %r3, %r2, 7; mul.lo.s32 %r4, %r3, %r3;\n"
+                     "mov.u64 %d3, %d2; add.s64 %d4, %d3, 0; bra NEXT; NEXT:\n"
+                     "st.global.u32 [%d4], %r2; ret; }");
+    const struct kernel *kernel = &image->kernels[0];
+
+    (void)state;
+    assert_int_equal(kernel->insns[0].op, OP_LD);
+    assert_int_equal(kernel->insns[1].op, OP_ST);
+    assert_int_equal(kernel->insns[1].args[0], kernel->insns[0].args[0]);
+    assert_int_equal(constant(kernel, &kernel->insns[1], 1), 5);
+    assert_int_equal(kernel->insns[2].op, OP_EXIT);
+    image_close(image);
+}
+
+static void test_a_copy_of_what_changes_stays(void **state)
+{
+    /* In each turn %r2 is what %r1 was before: reading %r1 in its place would be wrong. */
+    struct image *image =
+        parse(HEADER ".entry k(.param .u64 p) { .reg .b32 %r<9>; .reg .pred %p1;\n"
+                     "mov.u32 %r3, 0; mov.u32 %r1, %clock; L: mov.u32 %r2, %r1;\n"
+                     "add.s32 %r1, %r1, 3; add.s32 %r3, %r3, %r2; setp.lt.s32 %p1, %r3, 100;\n"
+                     "@%p1 bra L; st.global.u32 [0], %r3; ret; }");
+    const struct kernel *kernel = &image->kernels[0];
+    uint32_t moves = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < kernel->insn_count; i++) {
+        moves += kernel->insns[i].op == OP_MOV;
+    }
+    assert_int_equal(moves, 2);
+    image_close(image);
+
+    /* Here %r2 is read before it is copied to: it is what %r1 was a turn ago. */
+    image = parse(HEADER ".entry k(.param .u64 p) { .reg .b32 %r<9>; .reg .pred %p1;\n"
+                         "L: mov.u32 %r1, %clock; st.global.u32 [0], %r2; mov.u32 %r2, %r1;\n"
+                         "setp.lt.u32 %p1, %r1, 100; @%p1 bra L; ret; }");
+    kernel = &image->kernels[0];
+    assert_int_not_equal(find_op(kernel, OP_ST)->args[1], find_op(kernel, OP_SREG)->args[0]);
+    find_op(kernel, OP_MOV);
     image_close(image);
 }
 
@@ -426,6 +485,8 @@ int main(void)
         cmocka_unit_test(test_predicates_guard_and_negate),
         cmocka_unit_test(test_braces_hide_registers_and_labels),
         cmocka_unit_test(test_a_loop_keeps_what_its_next_turn_needs),
+        cmocka_unit_test(test_copies_and_what_nobody_reads_are_dropped),
+        cmocka_unit_test(test_a_copy_of_what_changes_stays),
         cmocka_unit_test(test_registers_of_different_sizes_never_share_a_slot),
         cmocka_unit_test(test_calls_are_inlined_with_their_parameters),
         cmocka_unit_test(test_endless_and_unknown_calls_are_refused),
