@@ -23,7 +23,7 @@ LDFLAGS := $(SAN_FLAGS) -Wl,--as-needed
 export CUDA_HOME
 
 # What check and demo build with, unless make was told how many jobs.
-parallel := $(if $(findstring j,$(firstword -$(MAKEFLAGS))),,-j$(shell nproc))
+parallel = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # ---- what there is ----
 
@@ -239,7 +239,7 @@ lint: deps ## format, clang-tidy, cppcheck, folder boundaries, sizes, banned fun
 	@BUILD=$(BUILD) sh tests/lint.sh
 
 format: ## format every source in place
-	clang-format -i $(wildcard */*.c */*.h tasks/*/*.c tests/*/*.cu tests/*/*/*.cu)
+	@sh tests/lint.sh --fix
 
 clean: ## remove what was built
 	rm -rf build build-address build-thread build-fuzz

@@ -5,6 +5,7 @@
 #   sh tests/lint.sh                      every rule
 #   sh tests/lint.sh RULE...              those only: text, headers, tasks, names, shell, format,
 #                                         cppcheck, tidy
+#   sh tests/lint.sh --fix                format in place
 #   sh tests/lint.sh --root DIR RULE...   another tree (tests/e2e/lint_rules.sh does this)
 #
 # clang-tidy's answer for a file is kept under $BUILD/lint until what the preprocessor makes of it
@@ -97,7 +98,7 @@ format()
     *'version 14.'*) ;;
     *) echo "tests/lint.sh:1: format: clang-format 14 is needed; others format differently" ;;
     esac
-    files '*.[ch]' '*.cu' | xargs -r clang-format --style=file --dry-run 2>&1 |
+    files '*.[ch]' '*.cu' '*.cuh' | xargs -r clang-format --style=file --dry-run 2>&1 |
         sed -n 's/^\([^:]*:[0-9]*\):[0-9]*: warning: \(.*\)$/\1: format: \2/p'
 }
 
@@ -138,6 +139,10 @@ tidy()
     files '*.c' | xargs -r -P 2 -n 1 sh "$script/lint.sh" --root . --tidy-one
 }
 
+if [ "${1:-}" = --fix ]; then
+    files '*.[ch]' '*.cu' '*.cuh' | xargs clang-format --style=file -i
+    exit 0
+fi
 if [ "${1:-}" = --tidy-one ]; then
     tidy_one "$2"
     exit 0
