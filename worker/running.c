@@ -19,7 +19,7 @@ enum {
     SAMPLE_MS = 1000,  /* over which activity is measured when nothing seems to happen */
     BUSY_PERCENT = 50, /* a host loop without end wants all of a processor */
     IDLE_PERCENT = 3,  /* who waits wants none */
-    END_MS = 10000,     /* for the judge to explain a crash, and for the simulator's last report */
+    END_MS = 10000,    /* for the judge to explain a crash, and for the simulator's last report */
     REPORT_MAX_BYTES = 8 << 20,
 };
 

@@ -5,9 +5,16 @@
 set -eu
 cd "$(dirname "$0")/../.."
 . tests/service.sh
-trap 'kill -CONT "$worker" 2>/dev/null || true; kill "$other" 2>/dev/null || true; service_stop' EXIT
+trap stop EXIT
 number=0
 other=
+
+stop()
+{
+    kill -CONT "$worker" 2>/dev/null || true
+    kill "$other" 2>/dev/null || true
+    service_stop
+}
 
 report()
 {
