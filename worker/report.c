@@ -206,6 +206,17 @@ static void report_code(struct result *result, const struct place *place, int ra
                    why->last_error == 0 ? "" : cuda_name(why->last_error));
 }
 
+/* The loader's message begins with a path, and where things lie on a node is of no use. */
+static const char *without_directory(const char *text)
+{
+    size_t path_bytes = strcspn(text, " ");
+
+    while (path_bytes > 0 && text[path_bytes - 1] != '/') {
+        path_bytes--;
+    }
+    return text + path_bytes;
+}
+
 void report_failure(struct result *result, const struct place *place, const struct peers *peers,
                     bool is_memory)
 {
@@ -228,7 +239,7 @@ void report_failure(struct result *result, const struct place *place, const stru
         break;
     case PEER_NOT_LOADED:
         report_verdict(result, place, VERDICT_LINK_ERROR, NULL, "the library cannot be loaded: %s",
-                       peer->failed.text);
+                       without_directory(peer->failed.text));
         break;
     case PEER_TROUBLE:
         report_verdict(result, place, VERDICT_RUNTIME_ERROR, NULL, "rank %d cannot go on: %s", rank,
