@@ -5,11 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    TURNS_MAX = 64,   /* of the search for dominators */
-    STEPS_MAX = 4096, /* up from one block to another */
-};
-
 static bool ends_block(const struct insn *insn)
 {
     return insn->op == OP_BRA || insn->op == OP_BRX || insn->op == OP_EXIT || insn->op == OP_TRAP;
@@ -73,7 +68,7 @@ static void find_blocks(struct flow *flow)
     }
 }
 
-void flow_init(struct flow *flow, const struct lowering *lowering)
+void flow_init(struct flow *flow, struct lowering *lowering)
 {
     *flow = (struct flow){.lowering = lowering};
     find_blocks(flow);
@@ -140,13 +135,10 @@ static uint32_t sort_blocks(struct flow *flow, uint32_t *sorted, uint32_t *place
 
 static uint32_t meet(const struct flow *flow, const uint32_t *places, uint32_t a, uint32_t b)
 {
-    while (a != b) {
-        while (places[a] < places[b]) {
-            a = flow->dominator[a];
-        }
-        while (places[b] < places[a]) {
-            b = flow->dominator[b];
-        }
+    while (a != b && flow->lowering->steps_left > 0) {
+        uint32_t *lower = places[a] < places[b] ? &a : &b;
+        *lower = flow->dominator[*lower];
+        flow->lowering->steps_left--;
     }
     return a;
 }
@@ -177,14 +169,14 @@ void flow_dominators(struct flow *flow)
     flow->depth = xcalloc(flow->block_count, sizeof *flow->depth);
     memset(flow->dominator, 0xff, flow->block_count * sizeof *flow->dominator);
     flow->dominator[0] = 0;
-    for (int turn = 0; is_changed; turn++) {
+    while (is_changed) {
         is_changed = false;
         for (uint32_t i = count - 1; i-- > 0;) {
             uint32_t found = find_dominator(flow, places, sorted[i]);
             is_changed |= found != flow->dominator[sorted[i]];
             flow->dominator[sorted[i]] = found;
         }
-        if (turn == TURNS_MAX) {
+        if (flow->lowering->steps_left == 0) {
             /* Not worth more: nothing dominates anything. */
             memset(flow->dominator, 0xff, flow->block_count * sizeof *flow->dominator);
             break;
@@ -210,11 +202,9 @@ bool flow_dominates(const struct flow *flow, uint32_t first, uint32_t second)
     if (flow->dominator[above] == PTX_NONE || flow->dominator[below] == PTX_NONE) {
         return false;
     }
-    for (int step = 0; flow->depth[below] > flow->depth[above]; step++) {
-        if (step == STEPS_MAX) {
-            return false;
-        }
+    while (flow->depth[below] > flow->depth[above] && flow->lowering->steps_left > 0) {
         below = flow->dominator[below];
+        flow->lowering->steps_left--;
     }
     return above == below;
 }

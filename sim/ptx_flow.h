@@ -15,7 +15,7 @@ struct block {
 };
 
 struct flow {
-    const struct lowering *lowering;
+    struct lowering *lowering;
     struct block *blocks;
     uint32_t block_count;
     uint32_t *block_of;  /* by insn */
@@ -23,7 +23,7 @@ struct flow {
     uint32_t *depth;     /* by block: how many dominate it */
 };
 
-void flow_init(struct flow *flow, const struct lowering *lowering);
+void flow_init(struct flow *flow, struct lowering *lowering);
 void flow_release(struct flow *flow);
 
 uint32_t flow_target_count(const struct insn *insn);

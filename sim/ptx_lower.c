@@ -258,6 +258,7 @@ static void reset(struct lowering *lowering)
         .module = lowering->module,
         .image = lowering->image,
         .insns_left = lowering->insns_left,
+        .steps_left = lowering->steps_left,
         .shared_at = lowering->shared_at,
     };
 }
@@ -324,7 +325,10 @@ static void lower_symbols(struct image *image, struct ptx_module *module)
 
 void ptx_lower(struct image *image, struct ptx_module *module)
 {
-    struct lowering lowering = {.module = module, .image = image, .insns_left = IMAGE_INSNS_MAX};
+    struct lowering lowering = {.module = module,
+                                .image = image,
+                                .insns_left = IMAGE_INSNS_MAX,
+                                .steps_left = IMAGE_STEPS_MAX};
     uint32_t entries = 0;
 
     lower_symbols(image, module);

@@ -15,6 +15,7 @@ enum value_kind { VALUE_PREDICATE, VALUE_32, VALUE_64, VALUE_128, VALUE_KINDS };
 enum {
     VALUES_MAX = 1 << 21,      /* of a kernel, before slots are assigned */
     IMAGE_INSNS_MAX = 1 << 20, /* of all kernels of an image */
+    IMAGE_STEPS_MAX = 1 << 28, /* about a second; then less is known about values */
     INSN_ARGS_MAX = 32,
     CONSTANT_BUCKETS = 1 << 10,
 };
@@ -58,6 +59,7 @@ struct lowering {
     struct image *image;
     struct kernel *kernel;
     uint64_t insns_left; /* of the image */
+    uint64_t steps_left; /* of walks over blocks, of the image */
 
     struct insn *insns;
     uint32_t *arg_starts; /* by insn, in args */

@@ -26,7 +26,7 @@ void parser_fail(struct parser *parser, enum status status, const char *format, 
         return;
     }
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
     parser->status = error_set(parser->err, status, "ptx line %u: %s", parser->lexer.line, text);
     parser->lexer.at = parser->lexer.end;

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIVE_STEPS_MAX = 1 << 26 };
-
 struct range {
     uint32_t first, last; /* insns; first > last: not used */
 };
@@ -31,7 +29,6 @@ struct liveness {
     uint32_t *starts;
     uint32_t *work;
     uint32_t work_capacity;
-    uint64_t steps_left;
 };
 
 static uint32_t arg_count(const struct insn *insn)
@@ -139,11 +136,11 @@ static void flow_back(struct liveness *live, uint32_t value, struct block *block
     while (count > 0) {
         struct block *before = &live->flow.blocks[live->work[--count]];
         uint32_t definition = last_definition(live, value, before);
-        if (live->steps_left == 0) {
+        if (live->lowering->steps_left == 0) {
             *range = (struct range){0, live->lowering->insn_count - 1};
             return;
         }
-        live->steps_left--;
+        live->lowering->steps_left--;
         if (definition != PTX_NONE) {
             extend(range, definition, before->end - 1);
             continue;
@@ -286,7 +283,7 @@ static void rewrite(struct lowering *lowering, const uint32_t *units, const uint
 
 void slots_assign(struct lowering *lowering)
 {
-    struct liveness live = {.lowering = lowering, .steps_left = LIVE_STEPS_MAX};
+    struct liveness live = {.lowering = lowering};
     uint32_t *units = xcalloc(lowering->value_count, sizeof *units);
     uint32_t counts[VALUE_KINDS];
     uint64_t slots;
