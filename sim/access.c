@@ -16,9 +16,9 @@ static void read_addresses(struct warp *warp, const struct insn *insn, uint32_t 
                            const struct access_request *request, struct access *access)
 {
     uint64_t *address = access->address;
-    uint64_t offset = (uint64_t)insn->imm;
+    uint64_t offset = request->is_plain ? 0 : (uint64_t)insn->imm;
 
-    if (insn->flags & FLAG_ADDR32) {
+    if (insn->flags & FLAG_ADDR32 && !request->is_plain) {
         const uint32_t *a = SOURCE(uint32_t, request->source);
         LOOP_IS_PARALLEL EACH_LANE
         {
@@ -98,7 +98,7 @@ static enum fault_kind denied(const struct region *region, enum access_kind kind
 {
     bool is_write = kind != ACCESS_LOAD;
 
-    if (!region) {
+    if (!region || !region->host) { /* or it is multicast memory */
         return FAULT_ILLEGAL_ADDRESS;
     }
     if (is_write && !(region->access & MAP_WRITE)) {
@@ -308,7 +308,7 @@ static void note_lane(struct warp *warp, struct region *region, const uint8_t *a
     struct memory *memory = region->memory;
 
     if (!memory->writers || size_bytes > 4) {
-        memory_note(region, at, size_bytes, writer);
+        memory_note(memory, at, size_bytes, writer);
     } else {
         memory->writers[(uint64_t)(at - memory->host) / 4] = writer;
     }

@@ -24,7 +24,8 @@ enum access_kind { ACCESS_LOAD, ACCESS_STORE, ACCESS_ATOMIC };
 
 struct access_request {
     enum access_kind kind;
-    int source; /* which source operand is the address */
+    int source;    /* which source operand is the address */
+    bool is_plain; /* it is 8 bytes and has no offset: not the instruction's first address */
     uint32_t size_bytes;
     enum code_space space;
     enum mechanism mechanism;

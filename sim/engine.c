@@ -132,7 +132,7 @@ static void note_bytes(struct space *space, struct region *region, uint64_t addr
 {
     uint32_t writer = space->rank < 0 ? 0 : engine_copy_writer(space->engine, space->rank, what);
 
-    memory_note(region, region->host + (address - region->address), size_bytes, writer);
+    memory_note(region->memory, region->host + (address - region->address), size_bytes, writer);
     proof_changed(space->engine);
 }
 

@@ -35,6 +35,8 @@ insn_exec *find_cvt(const struct insn *insn);
 insn_exec *find_move(const struct insn *insn);
 insn_exec *find_memory(const struct insn *insn);
 insn_exec *find_atom(const struct insn *insn);
+insn_exec *find_multimem(const struct insn *insn);
+insn_exec *find_async(const struct insn *insn);
 insn_exec *find_warp(const struct insn *insn);
 insn_exec *find_control(const struct insn *insn);
 

@@ -152,3 +152,22 @@ double fma_residue(double a, double b, double c, int *residue)
 {
     return sum_residue(a * b, c, residue); /* the product of two narrow numbers is exact */
 }
+
+uint16_t half_combine(uint16_t a, uint16_t b, bool is_bf16, enum half_op op)
+{
+    struct rounding rounding = {ROUND_RN, false};
+    float x = is_bf16 ? float_of_bf16(a) : float_of_f16(a);
+    float y = is_bf16 ? float_of_bf16(b) : float_of_f16(b);
+    const struct format *format = is_bf16 ? &format_bf16 : &format_f16;
+    int residue = 0;
+
+    if (op != HALF_ADD) {
+        if (x != x || y != y) {
+            return x == x ? a : y == y ? b : (uint16_t)format->nan;
+        }
+        bool is_less = x < y || (x == y && a >> 15 > b >> 15);
+        return is_less == (op == HALF_MIN) ? a : b;
+    }
+    double sum = sum_residue(x, y, &residue);
+    return (uint16_t)format_round(format, sum, residue, &rounding);
+}

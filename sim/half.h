@@ -62,3 +62,7 @@ float float_of_e5m2(uint8_t code);
 /* a * b + c with what the double lost. */
 double fma_residue(double a, double b, double c, int *residue);
 double sum_residue(double a, double b, int *residue);
+
+/* One f16 or bf16 of two, as atomics and multicast reductions combine them. */
+enum half_op { HALF_ADD, HALF_MIN, HALF_MAX };
+uint16_t half_combine(uint16_t a, uint16_t b, bool is_bf16, enum half_op op);

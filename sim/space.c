@@ -38,17 +38,17 @@ struct region *space_region_slow(struct space *space, uint64_t address)
     return space->regions[at];
 }
 
-static struct memory *memory_open(struct engine *engine, const struct mapping *mapping)
+static struct memory *memory_open(struct engine *engine, uint8_t *host, uint64_t size_bytes)
 {
     for (struct memory *memory = engine->memories; memory; memory = memory->next) {
-        if (memory->host == mapping->host && memory->size_bytes == mapping->size_bytes) {
+        if (memory->host == host && memory->size_bytes == size_bytes) {
             memory->references++;
             return memory;
         }
     }
     struct memory *memory = xcalloc(1, sizeof(*memory));
-    memory->host = mapping->host;
-    memory->size_bytes = mapping->size_bytes;
+    memory->host = host;
+    memory->size_bytes = size_bytes;
     memory->references = 1;
     memory->next = engine->memories;
     engine->memories = memory;
@@ -77,9 +77,8 @@ static void memory_close(struct engine *engine, struct memory *memory)
     free(memory);
 }
 
-void memory_note(struct region *region, const uint8_t *host, uint64_t size_bytes, uint32_t writer)
+void memory_note(struct memory *memory, const uint8_t *host, uint64_t size_bytes, uint32_t writer)
 {
-    struct memory *memory = region->memory;
     uint64_t offset = (uint64_t)(host - memory->host);
 
     if (size_bytes == 0 || memory->is_unwatched) {
@@ -133,6 +132,11 @@ struct space *space_open(struct engine *engine, int rank)
 static void region_close(struct space *space, struct region *region)
 {
     memory_close(space->engine, region->memory);
+    for (int i = 0; i < WORLD_MAX; i++) {
+        if (region->replicas[i]) {
+            memory_close(space->engine, region->replicas[i]);
+        }
+    }
     free(region);
 }
 
@@ -189,7 +193,13 @@ enum status space_map(struct space *space, const struct mapping *mapping, struct
     region->owner = mapping->owner;
     region->access = mapping->host ? mapping->access : 0; /* multicast: by multimem only */
     region->mapping = *mapping;
-    region->memory = memory_open(space->engine, mapping);
+    region->memory = memory_open(space->engine, mapping->host, mapping->size_bytes);
+    for (int i = 0; i < WORLD_MAX; i++) {
+        if (mapping->replicas[i]) {
+            region->replicas[i] =
+                memory_open(space->engine, mapping->replicas[i], mapping->size_bytes);
+        }
+    }
     memmove(&space->regions[at + 1], &space->regions[at],
             (space->region_count - at) * sizeof(void *));
     space->regions[at] = region;

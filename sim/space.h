@@ -28,6 +28,7 @@ struct region {
     int owner;
     int access;
     struct memory *memory;
+    struct memory *replicas[WORLD_MAX]; /* of a multicast mapping: those of the members */
     struct mapping mapping;
 };
 
@@ -70,7 +71,7 @@ static inline struct region *space_region(struct space *space, uint64_t address,
     return size_bytes <= region->size_bytes - offset ? region : NULL;
 }
 
-/* Records that `writer` wrote these bytes of the region. */
-void memory_note(struct region *region, const uint8_t *host, uint64_t size_bytes, uint32_t writer);
+/* Records that `writer` wrote these bytes. */
+void memory_note(struct memory *memory, const uint8_t *host, uint64_t size_bytes, uint32_t writer);
 /* The writer of the word at `host`; 0: nobody. */
 uint32_t memory_writer(const struct region *region, const uint8_t *host);

@@ -249,7 +249,7 @@ static void describe_spin(struct warp *warp, const struct spin *spin, struct wai
 
     wait->address = address_text(warp->space, spin->address);
     wait->wanted = wanted_text(warp, spin->pc, spin->lane, &type);
-    if (region) {
+    if (region && region->host) {
         uint32_t size_bytes = bytes_of(load->type);
         const uint8_t *at = region->host + (spin->address - region->address);
         wait->owner = region->owner;
