@@ -18,6 +18,7 @@ enum {
     SECOND_BATCH_CALLS = 2,
     RUN_CALLS = FIRST_BATCH_CALLS + SECOND_BATCH_CALLS,
     SETTLE_MS = 1000,
+    LINGER_TURNS = 24, /* more than a simulator takes to see that everybody waits */
     SIGNAL_BYTES = 65536,
     SYMM_ALLOCATIONS_MAX = 64,
 };
@@ -39,8 +40,8 @@ struct check {
     struct record *record;
     struct arena symm[SYMM_ALLOCATIONS_MAX][WORLD_MAX];
     int symm_count;
-    uint64_t symm_next;   /* offset in every window */
-    bool is_symm_refused; /* for want of memory */
+    uint64_t symm_next; /* offset in every window */
+    enum symm_refusal symm_refusal;
 };
 
 /* ---- waiting for the ranks ---- */
@@ -75,7 +76,7 @@ static enum status conclude_failure(struct check *check, struct error *err)
             is_busy |= peers_is_in_code(check->peers, rank);
         }
     }
-    report_failure(check->result, &check->place, check->peers, check->is_symm_refused);
+    report_failure(check->result, &check->place, check->peers, check->symm_refusal);
     check->is_decided = true;
     return status;
 }
@@ -142,7 +143,7 @@ static void grant_symm(struct check *check, uint64_t size_bytes)
 
     if (status != OK) {
         release_symm(arenas);
-        check->is_symm_refused |= status == ERR_LIMIT;
+        check->symm_refusal = status == ERR_LIMIT ? SYMM_NO_MEMORY : SYMM_FAILED;
         answer_symm(check, &(struct symm_grant_body){.code = status == ERR_LIMIT
                                                                  ? cudaErrorMemoryAllocation
                                                                  : cudaErrorUnknown});
@@ -174,6 +175,7 @@ static void serve_symm(struct check *check)
     if (asking == check->peers->world && is_equal) {
         grant_symm(check, size_bytes);
     } else if (asking > 0 && in_code == 0) {
+        check->symm_refusal = SYMM_NOT_EQUAL;
         answer_symm(check, &(struct symm_grant_body){.code = cudaErrorInvalidValue});
     }
 }
@@ -360,6 +362,17 @@ static enum status begin_run(struct check *check, const struct layouts *layouts,
     return status == OK ? await(check, err) : status;
 }
 
+/* All ranks say that they are done. What they left running gets a chance to show itself. */
+static enum status linger(struct check *check, struct error *err)
+{
+    enum status status = OK;
+
+    for (int i = 0; i < LINGER_TURNS && status == OK; i++) {
+        status = turn(check, err);
+    }
+    return status;
+}
+
 static enum status call_batch(struct check *check, int first_call, int count, struct error *err)
 {
     struct calls_body calls = {.first_call = first_call, .count = count};
@@ -373,7 +386,8 @@ static enum status call_batch(struct check *check, int first_call, int count, st
     }
     check->place.call = first_call;
     peers_send_calls(check->peers, &calls);
-    return await(check, err);
+    status = await(check, err);
+    return status == OK && !check->is_decided ? linger(check, err) : status;
 }
 
 static enum status run_steps(struct check *check, const struct layouts *layouts, struct error *err)

@@ -16,6 +16,7 @@ struct call {
     uint8_t poison;
     uint8_t *inputs[WORLD_MAX];  /* as they were given */
     uint8_t *outputs[WORLD_MAX]; /* as they were when the rank was done; NULL: not done */
+    uint8_t *ends[WORLD_MAX];    /* as they were when the slot went to a later call; NULL: never */
     bool is_changed[WORLD_MAX];  /* the inputs were not what was given */
     struct tensor in[WORLD_MAX][PLAN_TENSORS_MAX];
 };
@@ -95,6 +96,7 @@ void record_close(struct record *record)
         for (int rank = 0; rank < WORLD_MAX; rank++) {
             free(record->calls[number].inputs[rank]);
             free(record->calls[number].outputs[rank]);
+            free(record->calls[number].ends[rank]);
         }
     }
     for (int rank = 0; rank < WORLD_MAX; rank++) {
@@ -126,6 +128,15 @@ static enum status arm_call(struct record *record, int number, int rank, struct 
     const struct call *call = &record->calls[number];
     uint64_t offset = slot_of(outputs, number);
 
+    if (number >= CHANNEL_SLOTS) {
+        struct call *before = &record->calls[number - CHANNEL_SLOTS];
+        before->ends[rank] = xmalloc(outputs->slot_bytes);
+        enum status read = copy(before->ends[rank], device_address(rank, WINDOW_OUTPUTS + offset),
+                                outputs->slot_bytes, err);
+        if (read != OK) {
+            return read;
+        }
+    }
     enum status status = copy(device_address(rank, WINDOW_INPUTS + slot_of(inputs, number)),
                               call->inputs[rank], inputs->slot_bytes, err);
     if (status != OK) {
@@ -183,10 +194,8 @@ static bool is_late(const struct record *record, int number, int rank)
     const struct tensor_spec *specs = run_plan(record->options.run, rank)->outputs;
     const struct call *call = &record->calls[number];
 
-    if (number + CHANNEL_SLOTS < record->options.calls) {
-        return false; /* a later call has the slot */
-    }
-    const uint8_t *end = record->arenas[rank] + slot_of(outputs, number);
+    const uint8_t *end = call->ends[rank] != NULL ? call->ends[rank]
+                                                  : record->arenas[rank] + slot_of(outputs, number);
     for (int i = 0; i < outputs->count; i++) {
         if (memcmp(call->outputs[rank] + outputs->offsets[i], end + outputs->offsets[i],
                    specs[i].size_bytes) != 0) {

@@ -194,16 +194,22 @@ static void report_gone(struct result *result, const struct place *place, const 
 }
 
 static void report_code(struct result *result, const struct place *place, int rank,
-                        const struct peer *peer)
+                        const struct peer *peer, enum symm_refusal refusal)
 {
+    static const char *const refusals[] = {
+        [SYMM_NOT_REFUSED] = "",
+        [SYMM_NOT_EQUAL] = "; pkb_symm_alloc was refused: not all ranks asked for the same size",
+        [SYMM_NO_MEMORY] = "; pkb_symm_alloc was refused: there is not so much memory",
+        [SYMM_FAILED] = "; pkb_symm_alloc failed",
+    };
     const struct progress_body *why = &peer->failed;
     const char *function = peer->failed_phase == RANK_SETUP ? "pkb_setup" : "pkb_run";
-    bool is_memory = why->last_error == cudaErrorMemoryAllocation;
+    bool is_memory = why->last_error == cudaErrorMemoryAllocation || refusal == SYMM_NO_MEMORY;
 
     report_verdict(result, place, is_memory ? VERDICT_OUT_OF_MEMORY : VERDICT_RUNTIME_ERROR, NULL,
-                   "%s returned %d on rank %d%s%s", function, why->code, rank,
+                   "%s returned %d on rank %d%s%s%s", function, why->code, rank,
                    why->last_error == 0 ? "" : "; the last CUDA error is ",
-                   why->last_error == 0 ? "" : cuda_name(why->last_error));
+                   why->last_error == 0 ? "" : cuda_name(why->last_error), refusals[refusal]);
 }
 
 /* The loader's message begins with a path, and where things lie on a node is of no use. */
@@ -218,7 +224,7 @@ static const char *without_directory(const char *text)
 }
 
 void report_failure(struct result *result, const struct place *place, const struct peers *peers,
-                    bool is_memory)
+                    enum symm_refusal refusal)
 {
     int rank = peers_failed(peers);
     assert(rank >= 0);
@@ -227,10 +233,7 @@ void report_failure(struct result *result, const struct place *place, const stru
 
     switch (peer->failure) {
     case PEER_CODE:
-        report_code(result, place, rank, peer);
-        if (is_memory) {
-            result->verdict = VERDICT_OUT_OF_MEMORY;
-        }
+        report_code(result, place, rank, peer, refusal);
         break;
     case PEER_CUDA:
         describe_phase(peer, peer->failed_phase, phase);

@@ -29,9 +29,12 @@ void report_judgement(struct result *result, const struct place *place,
                       const struct verdict_detail *detail);
 void report_trespass(struct result *result, const struct place *place, int rank,
                      const struct trespass *trespass);
-/* The rank peers_failed named. `is_memory`: an allocation of the judge's failed for it. */
+/* Why pkb_symm_alloc was refused, which the code of pkb_setup then follows from. */
+enum symm_refusal { SYMM_NOT_REFUSED, SYMM_NOT_EQUAL, SYMM_NO_MEMORY, SYMM_FAILED };
+
+/* The rank that peers_failed names. */
 void report_failure(struct result *result, const struct place *place, const struct peers *peers,
-                    bool is_memory);
+                    enum symm_refusal refusal);
 /* Outputs are wrong, and a CUDA call had failed before that: then that is the verdict. */
 void report_earlier_error(struct result *result, const struct peers *peers);
 /* Ranks wait in the host barrier for ranks that will not come. */
