@@ -1,7 +1,8 @@
-/* Devices and contexts. Each device has its primary context and no other. */
+/* Devices and contexts. All contexts of a device share what it has. */
 #include "sim/cuda_device.h"
 #include "sim/cuda_graph.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,21 +10,38 @@
 enum { CONTEXT_STACK_MAX = 64 };
 
 struct CUctx_st {
+    struct CUctx_st *next; /* of those that were made */
+    int device;
     unsigned int flags;
     int retained;
 };
 
-static struct CUctx_st contexts[WORLD_MAX];
+static struct CUctx_st contexts[WORLD_MAX]; /* the primary ones */
+static struct CUctx_st *made_contexts;
+static pthread_mutex_t made_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local CUcontext stack[CONTEXT_STACK_MAX]; /* the last one is current */
 static _Thread_local int stack_count;
 static bool is_initialised;
 
-static bool is_context(CUcontext context)
+static bool is_made(const struct CUctx_st *context)
 {
-    return context >= contexts && context < contexts + link_hello()->devices;
+    pthread_mutex_lock(&made_lock);
+    const struct CUctx_st *made = made_contexts;
+    while (made && made != context) {
+        made = made->next;
+    }
+    pthread_mutex_unlock(&made_lock);
+    return made != NULL;
 }
 
-static CUresult check_device(CUdevice device)
+bool context_is(CUcontext context)
+{
+    bool is_primary = context >= contexts && context < contexts + link_hello()->devices;
+
+    return is_primary || is_made(context);
+}
+
+CUresult context_check_device(CUdevice device)
 {
     if (!is_initialised) {
         return CUDA_ERROR_NOT_INITIALIZED;
@@ -31,11 +49,16 @@ static CUresult check_device(CUdevice device)
     return device < 0 || device >= link_hello()->devices ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
+int context_device_of(CUcontext context)
+{
+    return context->device;
+}
+
 int context_device(void)
 {
     CUcontext current = stack_count ? stack[stack_count - 1] : NULL;
 
-    return current ? (int)(current - contexts) : -1;
+    return current ? current->device : -1;
 }
 
 CUresult context_enter(int *device)
@@ -68,7 +91,7 @@ CUresult cuDriverGetVersion(int *version)
 
 CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
-    CUresult result = check_device(ordinal);
+    CUresult result = context_check_device(ordinal);
 
     if (!result) {
         *device = ordinal;
@@ -87,17 +110,17 @@ CUresult cuDeviceGetCount(int *count)
 
 CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 {
-    CUresult result = check_device(device);
+    CUresult result = context_check_device(device);
 
     if (!result) {
-        (void)snprintf(name, (size_t)length, "%s", DEVICE_NAME);
+        (void)snprintf(name, (size_t)length, "%s", device_name(link_hello()->model));
     }
     return result;
 }
 
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 {
-    CUresult result = check_device(device);
+    CUresult result = context_check_device(device);
 
     if (!result) {
         *uuid = (CUuuid){.bytes = "pkb-simd GPU"};
@@ -108,19 +131,19 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 
 CUresult cuDeviceTotalMem(size_t *bytes, CUdevice device)
 {
-    CUresult result = check_device(device);
+    CUresult result = context_check_device(device);
 
     if (!result) {
-        *bytes = DEVICE_MEMORY_BYTES;
+        *bytes = device_memory_bytes(link_hello()->model);
     }
     return result;
 }
 
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
-    CUresult result = check_device(device);
+    CUresult result = context_check_device(device);
 
-    if (!result && !device_attribute((int)attribute, device, value)) {
+    if (!result && !device_attribute(link_hello()->model, (int)attribute, device, value)) {
         result = CUDA_ERROR_INVALID_VALUE;
     }
     return result;
@@ -128,7 +151,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
 
 CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice device)
 {
-    CUresult result = check_device(device);
+    CUresult result = context_check_device(device);
 
     if (!result && snprintf(text, (size_t)length, "0000:%02x:00.0", device + 1) >= length) {
         result = CUDA_ERROR_INVALID_VALUE;
@@ -143,44 +166,20 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
     if (!text || sscanf(text, "%*x:%x:", &bus) != 1) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    CUresult result = check_device((CUdevice)bus - 1);
+    CUresult result = context_check_device((CUdevice)bus - 1);
     if (!result) {
         *device = (CUdevice)bus - 1;
     }
     return result;
 }
 
-CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
-{
-    CUresult result = check_device(device);
-
-    result = result ? result : check_device(peer);
-    if (!result) {
-        *can = device != peer;
-    }
-    return result;
-}
-
-CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attribute, CUdevice device,
-                                 CUdevice peer)
-{
-    CUresult result = check_device(device);
-
-    result = result ? result : check_device(peer);
-    if (result || device == peer) {
-        return result ? result : CUDA_ERROR_INVALID_DEVICE;
-    }
-    *value = attribute == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
-             attribute == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
-    return CUDA_SUCCESS;
-}
-
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-    CUresult result = check_device(device);
+    CUresult result = context_check_device(device);
 
     if (!result) {
         *context = &contexts[device];
+        contexts[device].device = device;
         contexts[device].retained++;
     }
     return result;
@@ -188,7 +187,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 
 CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
-    CUresult result = check_device(device);
+    CUresult result = context_check_device(device);
 
     if (!result && !contexts[device].retained) {
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -199,12 +198,12 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 
 CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
-    return check_device(device);
+    return context_check_device(device);
 }
 
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
 {
-    CUresult result = check_device(device);
+    CUresult result = context_check_device(device);
 
     if (!result) {
         contexts[device].flags = flags;
@@ -214,7 +213,7 @@ CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
 {
-    CUresult result = check_device(device);
+    CUresult result = context_check_device(device);
 
     if (!result) {
         *flags = contexts[device].flags;
@@ -237,7 +236,7 @@ CUresult cuCtxSetCurrent(CUcontext context)
     if (!is_initialised) {
         return CUDA_ERROR_NOT_INITIALIZED;
     }
-    if (context && !is_context(context)) {
+    if (context && !context_is(context)) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
     if (!context) {
@@ -254,7 +253,7 @@ CUresult cuCtxPushCurrent(CUcontext context)
     if (!is_initialised) {
         return CUDA_ERROR_NOT_INITIALIZED;
     }
-    if (!is_context(context) || stack_count == CONTEXT_STACK_MAX) {
+    if (!context_is(context) || stack_count == CONTEXT_STACK_MAX) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     stack[stack_count++] = context;
@@ -276,6 +275,46 @@ CUresult cuCtxPopCurrent(CUcontext *context)
     return CUDA_SUCCESS;
 }
 
+CUresult cuCtxCreate(CUcontext *context, CUctxCreateParams *params, unsigned int flags,
+                     CUdevice device)
+{
+    CUresult result = context_check_device(device);
+
+    if (result || !context || (params && params->numExecAffinityParams)) {
+        return result ? result : CUDA_ERROR_INVALID_VALUE;
+    }
+    struct CUctx_st *made = calloc(1, sizeof *made);
+    if (!made) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    pthread_mutex_lock(&made_lock);
+    *made = (struct CUctx_st){.next = made_contexts, .device = device, .flags = flags};
+    made_contexts = made;
+    pthread_mutex_unlock(&made_lock);
+    *context = made;
+    return cuCtxPushCurrent(made);
+}
+
+CUresult cuCtxDestroy(CUcontext context)
+{
+    struct CUctx_st **link = &made_contexts;
+
+    if (!context || !is_made(context)) {
+        return CUDA_ERROR_INVALID_CONTEXT;
+    }
+    if (stack_count && stack[stack_count - 1] == context) {
+        stack_count--;
+    }
+    pthread_mutex_lock(&made_lock);
+    while (*link != context) {
+        link = &(*link)->next;
+    }
+    *link = context->next;
+    pthread_mutex_unlock(&made_lock);
+    free(context);
+    return CUDA_SUCCESS;
+}
+
 CUresult cuCtxGetDevice(CUdevice *device)
 {
     return context_enter(device);
@@ -294,7 +333,7 @@ CUresult cuCtxGetFlags(unsigned int *flags)
 
 CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
 {
-    if (context && !is_context(context)) {
+    if (context && !context_is(context)) {
         return CUDA_ERROR_INVALID_CONTEXT;
     }
     *version = 3020;
@@ -306,12 +345,11 @@ CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
     int device = 0;
     CUresult result = context ? CUDA_SUCCESS : context_enter(&device);
 
-    if (context && !is_context(context)) {
+    if (context && !context_is(context)) {
         result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
     }
     if (!result) {
-        *id =
-            context ? (unsigned long long)(context - contexts) + 1 : (unsigned long long)device + 1;
+        *id = (unsigned long long)(context ? context->device : device) + 1;
     }
     return result;
 }
@@ -400,47 +438,6 @@ CUresult cuCtxResetPersistingL2Cache(void)
     int device = 0;
 
     return context_enter(&device);
-}
-
-/* Peers see each other always; a real device keeps count of who enabled whom, and so do we. */
-static _Atomic unsigned int peers_enabled[WORLD_MAX];
-
-CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
-{
-    int device = 0;
-    CUresult result = context_enter(&device);
-
-    if (result) {
-        return result;
-    }
-    if (flags || !is_context(peer)) {
-        return flags ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_CONTEXT;
-    }
-    if (peer == &contexts[device]) {
-        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-    }
-    unsigned int bit = 1u << (peer - contexts);
-    if (peers_enabled[device] & bit) {
-        return CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
-    }
-    peers_enabled[device] |= bit;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxDisablePeerAccess(CUcontext peer)
-{
-    int device = 0;
-    CUresult result = context_enter(&device);
-
-    if (result || !is_context(peer)) {
-        return result ? result : CUDA_ERROR_INVALID_CONTEXT;
-    }
-    unsigned int bit = 1u << (peer - contexts);
-    if (!(peers_enabled[device] & bit)) {
-        return CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
-    }
-    peers_enabled[device] &= ~bit;
-    return CUDA_SUCCESS;
 }
 
 CUresult cuProfilerStart(void)

@@ -1,9 +1,10 @@
 #include "sim/cuda_device.h"
 
 #include "sim/cuda_api.h"
+#include "sim/wire.h"
 
-/* As an H200 gives them, but for what the simulator has not: managed memory, textures of arrays,
- * RDMA, clusters. What is not named is 0. */
+/* As an H200 gives them, but for what the simulator has not: textures of arrays, RDMA, clusters.
+ * What is not named is 0. */
 static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
     [CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = 1024,
     [CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X] = 1024,
@@ -79,6 +80,8 @@ static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
     [CU_DEVICE_ATTRIBUTE_LOCAL_L1_CACHE_SUPPORTED] = 1,
     [CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR] = 233472,
     [CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR] = 65536,
+    [CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1,
+    [CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS] = 1,
     [CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO] = 2,
     [CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED] = 1,
     [CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM] = 1,
@@ -105,11 +108,42 @@ static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
     [CU_DEVICE_ATTRIBUTE_GPU_PCI_SUBSYSTEM_ID] = 415174878,
 };
 
-int device_attribute(int attribute, int device, int *value)
+/* Where an H100 (SXM, 80 GB) is another. */
+static int h100_value(int attribute)
+{
+    switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+        return 5120;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+        return 2619000;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+        return 52428800;
+    case CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE:
+        return 32768000;
+    default:
+        return values[attribute];
+    }
+}
+
+const char *device_name(int model)
+{
+    return model == WIRE_H100 ? "NVIDIA H100 80GB HBM3" : "NVIDIA H200";
+}
+
+uint64_t device_memory_bytes(int model)
+{
+    return model == WIRE_H100 ? 85017755648u : 150109880320u;
+}
+
+int device_attribute(int model, int attribute, int device, int *value)
 {
     if (attribute < 1 || attribute >= CU_DEVICE_ATTRIBUTE_MAX) {
         return 0;
     }
-    *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? device + 1 : values[attribute];
+    if (attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) {
+        *value = device + 1;
+    } else {
+        *value = model == WIRE_H100 ? h100_value(attribute) : values[attribute];
+    }
     return 1;
 }

@@ -39,5 +39,9 @@ const struct wire_hello *link_hello(void);
 
 /* The device of the thread's current context, or -1. (cuda_context.c) */
 int context_device(void);
+int context_device_of(CUcontext context);
+bool context_is(CUcontext context);
+/* Whether the driver is initialised and has this device. */
+CUresult context_check_device(CUdevice device);
 /* link_open, and CUDA_ERROR_INVALID_CONTEXT where the thread has no context. */
 CUresult context_enter(int *device);

@@ -1,7 +1,7 @@
 /* Memory of the driver API: private, pinned, and what is known of an address. */
-#include "sim/cuda_graph.h"
+#include "sim/cuda_memory.h"
 
-#include "sim/cuda_device.h"
+#include "sim/cuda_graph.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -126,16 +126,6 @@ CUresult cuMemAllocPitch(CUdeviceptr *address, size_t *pitch_bytes, size_t width
     return result;
 }
 
-CUresult cuMemFree(CUdeviceptr address)
-{
-    struct wire_request request = {.op = address ? WIRE_FREE : WIRE_MEMORY_INFO,
-                                   .memory.address = address};
-    CUresult result = context_enter(&request.device);
-
-    result = result ? result : capture_forbids_unsafe();
-    return result ? result : link_send(&request); /* of nothing: only an earlier fault */
-}
-
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream)
 {
     struct wire_request request = {.op = WIRE_FREE_ASYNC, .memory.address = address};
@@ -196,13 +186,14 @@ static uint64_t page_up(uint64_t value)
     return (value + PAGE_BYTES - 1) & ~(uint64_t)(PAGE_BYTES - 1);
 }
 
-CUresult cuMemHostAlloc(void **address, size_t size_bytes, unsigned int flags)
+static CUresult allocate_host(void **address, size_t size_bytes, enum range_kind kind,
+                              unsigned int flags)
 {
     CUresult result = capture_forbids_unsafe();
     int fd = -1;
 
     result = result ? result : link_open();
-    if (result || !address || !size_bytes || size_bytes > 1ull << 46 || flags & ~7u) {
+    if (result || !address || !size_bytes || size_bytes > 1ull << 46) {
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     }
     size_t mapped_bytes = page_up(size_bytes);
@@ -215,7 +206,7 @@ CUresult cuMemHostAlloc(void **address, size_t size_bytes, unsigned int flags)
                           .size_bytes = size_bytes,
                           .mapped = (uint64_t)place,
                           .mapped_bytes = mapped_bytes,
-                          .kind = RANGE_PINNED,
+                          .kind = kind,
                           .flags = flags};
     result = pages_open(&range, &fd);
     if (!result && (mmap(place, mapped_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
@@ -235,25 +226,64 @@ CUresult cuMemHostAlloc(void **address, size_t size_bytes, unsigned int flags)
     return CUDA_SUCCESS;
 }
 
+CUresult cuMemHostAlloc(void **address, size_t size_bytes, unsigned int flags)
+{
+    return flags & ~7u ? CUDA_ERROR_INVALID_VALUE
+                       : allocate_host(address, size_bytes, RANGE_PINNED, flags);
+}
+
+/* Managed memory lies with the host, and every device reaches it. */
+CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size_bytes, unsigned int flags)
+{
+    if (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    return allocate_host((void **)address, size_bytes, RANGE_MANAGED, 0);
+}
+
 CUresult cuMemAllocHost(void **address, size_t size_bytes)
 {
     return cuMemHostAlloc(address, size_bytes, 0);
+}
+
+static CUresult free_host(const struct range *range)
+{
+    CUresult result = pages_close(range);
+
+    if (!result) {
+        range_remove(range->address);
+        munmap((void *)range->mapped, range->mapped_bytes);
+    }
+    return result;
+}
+
+static bool is_start(uint64_t address, enum range_kind kind, struct range *range)
+{
+    return range_find(address, range) && range->address == address && range->kind == kind;
 }
 
 CUresult cuMemFreeHost(void *address)
 {
     struct range range;
 
-    if (!range_find((uint64_t)address, &range) || range.address != (uint64_t)address ||
-        range.kind != RANGE_PINNED) {
-        return CUDA_ERROR_INVALID_VALUE;
+    return is_start((uint64_t)address, RANGE_PINNED, &range) ? free_host(&range)
+                                                             : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemFree(CUdeviceptr address)
+{
+    struct wire_request request = {.op = address ? WIRE_FREE : WIRE_MEMORY_INFO,
+                                   .memory.address = address};
+    CUresult result = context_enter(&request.device);
+
+    struct range range;
+
+    result = result ? result : capture_forbids_unsafe();
+    if (!result && address && is_start(address, RANGE_MANAGED, &range)) {
+        return free_host(&range);
     }
-    CUresult result = pages_close(&range);
-    if (!result) {
-        range_remove(range.address);
-        munmap((void *)range.mapped, range.mapped_bytes);
-    }
-    return result;
+
+    return result ? result : link_send(&request); /* of nothing: only an earlier fault */
 }
 
 /* Puts other pages with the same bytes in place: those of `fd`, or anonymous ones. */

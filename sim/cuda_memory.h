@@ -8,7 +8,7 @@
 
 #include "sim/cuda_link.h"
 
-enum range_kind { RANGE_RESERVED, RANGE_PINNED, RANGE_REGISTERED };
+enum range_kind { RANGE_RESERVED, RANGE_PINNED, RANGE_REGISTERED, RANGE_MANAGED };
 struct range {
     uint64_t address, size_bytes;  /* as the caller gave them */
     uint64_t mapped, mapped_bytes; /* whole pages */

@@ -187,8 +187,8 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags)
     if (result || !event || flags > 7u) {
         return result ? result : CUDA_ERROR_INVALID_VALUE;
     }
-    if (flags & CU_EVENT_INTERPROCESS) {
-        return pkb_cuda_refuse("cudaEventCreate of an interprocess event");
+    if (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)) {
+        return CUDA_ERROR_INVALID_VALUE;
     }
     result = link_call(&call);
     if (!result) {
@@ -326,4 +326,37 @@ CUresult cuStreamWaitValue64(CUstream stream, CUdeviceptr address, cuuint64_t va
                              unsigned int flags)
 {
     return wait_value(stream, address, value, flags, 8);
+}
+
+static CUresult run_operation(CUstream stream, const CUstreamBatchMemOpParams *operation)
+{
+    switch (operation->operation) {
+    case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+        return wait_value(stream, operation->waitValue.address, operation->waitValue.value,
+                          operation->waitValue.flags, 4);
+    case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+        return wait_value(stream, operation->waitValue.address, operation->waitValue.value64,
+                          operation->waitValue.flags, 8);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+        return write_value(stream, operation->writeValue.address, operation->writeValue.value,
+                           operation->writeValue.flags, 4);
+    case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+        return write_value(stream, operation->writeValue.address, operation->writeValue.value64,
+                           operation->writeValue.flags, 8);
+    case CU_STREAM_MEM_OP_BARRIER:
+        return CUDA_SUCCESS; /* a stream is in order anyway */
+    default:
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+}
+
+CUresult cuStreamBatchMemOp(CUstream stream, unsigned int count,
+                            CUstreamBatchMemOpParams *operations, unsigned int flags)
+{
+    CUresult result = flags || count > 256 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+
+    for (unsigned int i = 0; !result && i < count; i++) {
+        result = run_operation(stream, &operations[i]);
+    }
+    return result;
 }

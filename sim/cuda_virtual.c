@@ -253,6 +253,13 @@ CUresult cuMemGetAddressRange(CUdeviceptr *base, size_t *size_bytes, CUdeviceptr
     return CUDA_SUCCESS;
 }
 
+static bool is_managed(CUdeviceptr address)
+{
+    struct range range;
+
+    return range_find(address, &range) && range.kind == RANGE_MANAGED;
+}
+
 /* Writes an attribute of the size that the caller expects for it. */
 static CUresult give_attribute(void *data, CUpointer_attribute attribute, CUdeviceptr address,
                                const struct wire_pointer *pointer)
@@ -276,6 +283,8 @@ static CUresult give_attribute(void *data, CUpointer_attribute attribute, CUdevi
         *(CUdeviceptr *)data = is_host ? address : 0;
         return is_host ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+        *(unsigned char *)data = is_managed(address);
+        return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
         *(unsigned char *)data = 0;
@@ -326,4 +335,28 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attribu
         }
     }
     return CUDA_SUCCESS;
+}
+
+/* Managed memory is where it is: advice and prefetching change nothing. */
+CUresult cuMemAdvise(CUdeviceptr address, size_t size_bytes, CUmem_advise advice,
+                     CUmemLocation location)
+{
+    (void)size_bytes;
+    (void)advice;
+    (void)location;
+    return is_managed(address) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t size_bytes, CUmemLocation location,
+                            unsigned int flags, CUstream stream)
+{
+    uint64_t id = 0;
+    CUresult result = stream_id(stream, &id);
+
+    (void)size_bytes;
+    (void)location;
+    if (!result && (flags || !is_managed(address))) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    return result;
 }

@@ -93,6 +93,8 @@ static void fill_abilities(struct cudaDeviceProp *properties, int device)
     properties->memoryPoolSupportedHandleTypes =
         (unsigned int)attribute(cudaDevAttrMemoryPoolSupportedHandleTypes, device);
     properties->ipcEventSupported = attribute(cudaDevAttrIpcEventSupport, device);
+    properties->managedMemory = attribute(cudaDevAttrManagedMemory, device);
+    properties->concurrentManagedAccess = attribute(cudaDevAttrConcurrentManagedAccess, device);
     properties->unifiedFunctionPointers =
         attribute((enum cudaDeviceAttr)CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS, device);
     properties->deviceNumaId = -1;

@@ -112,6 +112,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *address)
 {
     unsigned int type = 0;
+    unsigned int managed = 0;
     int device = 0;
     cudaError_t error = runtime_enter();
 
@@ -119,16 +120,18 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
         return error ? error : runtime_end(CUDA_ERROR_INVALID_VALUE);
     }
     CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
-    void *answers[] = {&type, &device};
-    error = runtime_end(cuPointerGetAttributes(2, asked, answers, (CUdeviceptr)address));
+                                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    void *answers[] = {&type, &device, &managed};
+    error = runtime_end(cuPointerGetAttributes(3, asked, answers, (CUdeviceptr)address));
     if (error) {
         return error;
     }
     bool is_host = type == CU_MEMORYTYPE_HOST;
     *attributes = (struct cudaPointerAttributes){
-        .type = !type ? cudaMemoryTypeUnregistered
-                      : (is_host ? cudaMemoryTypeHost : cudaMemoryTypeDevice),
+        .type = !type     ? cudaMemoryTypeUnregistered
+                : managed ? cudaMemoryTypeManaged
+                          : (is_host ? cudaMemoryTypeHost : cudaMemoryTypeDevice),
         .device = type ? device : cudaInvalidDeviceId,
         .devicePointer = type ? (void *)address : NULL,
         .hostPointer = !type || is_host ? (void *)address : NULL};
@@ -146,4 +149,37 @@ cudaError_t cudaMalloc3D(struct cudaPitchedPtr *pitched, struct cudaExtent exten
         *pitched = (struct cudaPitchedPtr){address, pitch_bytes, extent.width, extent.height};
     }
     return error;
+}
+
+cudaError_t cudaMallocManaged(void **address, size_t size_bytes, unsigned int flags)
+{
+    cudaError_t error = runtime_enter();
+
+    return error ? error
+                 : runtime_end(cuMemAllocManaged((CUdeviceptr *)address, size_bytes, flags));
+}
+
+_Static_assert(sizeof(CUmemLocation) == sizeof(struct cudaMemLocation), "one layout");
+
+cudaError_t cudaMemAdvise(const void *address, size_t size_bytes, enum cudaMemoryAdvise advice,
+                          struct cudaMemLocation location)
+{
+    CUmemLocation same = {.type = (CUmemLocationType)location.type, .id = location.id};
+    cudaError_t error = runtime_enter();
+
+    return error ? error
+                 : runtime_end(
+                       cuMemAdvise((CUdeviceptr)address, size_bytes, (CUmem_advise)advice, same));
+}
+
+cudaError_t cudaMemPrefetchAsync(const void *address, size_t size_bytes,
+                                 struct cudaMemLocation location, unsigned int flags,
+                                 cudaStream_t stream)
+{
+    CUmemLocation same = {.type = (CUmemLocationType)location.type, .id = location.id};
+    cudaError_t error = runtime_enter();
+
+    return error ? error
+                 : runtime_end(
+                       cuMemPrefetchAsync((CUdeviceptr)address, size_bytes, same, flags, stream));
 }

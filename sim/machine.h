@@ -111,6 +111,7 @@ struct machine_options {
     uint64_t seed, fuel;
     uint64_t memory_max_bytes; /* of one device */
     int report_fd;
+    enum wire_model model;
 };
 
 struct machine {
@@ -123,7 +124,7 @@ struct machine {
         void *elf; /* mapped until it is parsed, then NULL */
         size_t size_bytes;
         struct image_set set;
-    } *images;
+    } * images;
     int image_count;
     struct object *objects;
     struct result last; /* findings, for the last line */
@@ -139,8 +140,8 @@ enum status machine_open(struct machine *machine, const struct machine_options *
 /* Takes `fd`, one end of a socket pair. */
 enum status machine_add_client(struct machine *machine, const char *name, int fd,
                                struct error *err);
-/* Opens an ELF file whose kernels may run. It is read when a client asks for what no earlier one has,
- * and one that cannot be read has nothing. */
+/* Opens an ELF file whose kernels may run. It is read when a client asks for what no earlier one
+ * has, and one that cannot be read has nothing. */
 enum status machine_add_image(struct machine *machine, const char *path, struct error *err);
 /* Until every client has hung up. */
 enum status machine_run(struct machine *machine, struct error *err);

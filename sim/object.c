@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -132,11 +133,38 @@ enum status object_export(struct object *object, int *token_fd, struct error *er
             return status;
         }
         object->token_fd = fd;
+        object->is_shared = true;
         object->token_device = stat.st_dev;
         object->token_inode = stat.st_ino;
     }
     *token_fd = object->token_fd;
     return OK;
+}
+
+enum status key_make(struct wire_key *key, struct error *err)
+{
+    if (getrandom(key, sizeof *key, 0) != sizeof *key) {
+        return error_set(err, ERR_IO, "cannot draw a key: %m");
+    }
+    return OK;
+}
+
+bool key_is(const struct wire_key *key, const struct wire_key *other)
+{
+    const struct wire_key none = {0};
+
+    return memcmp(key, other, sizeof *key) == 0 && memcmp(key, &none, sizeof none) != 0;
+}
+
+struct object *object_find_key(struct machine *machine, const struct wire_key *key)
+{
+    for (struct object *object = machine->objects; object; object = object->next) {
+        if (key_is(&object->key, key)) {
+            object->references++;
+            return object;
+        }
+    }
+    return NULL;
 }
 
 struct object *object_import(struct machine *machine, int fd)

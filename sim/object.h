@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "sim/engine.h"
+#include "sim/wire.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,7 +29,9 @@ struct object {
     int memory_fd; /* of pinned host memory; else -1 */
     int device;    /* whose memory it is; -1: host memory */
     int references;
-    int token_fd; /* -1: never exported, so only its client can reach it */
+    bool is_shared;      /* once exported: other clients may reach it */
+    struct wire_key key; /* zero: not exported by it */
+    int token_fd;        /* -1: has none */
     dev_t token_device;
     ino_t token_inode;
     uint32_t allocation;
@@ -68,10 +71,16 @@ void object_forget_payer(struct machine *machine, const struct client *client);
 
 /* The token's fd, which stays the object's, or ERR_IO. */
 enum status object_export(struct object *object, int *token_fd, struct error *err);
+/* A key that no client can guess. */
+enum status key_make(struct wire_key *key, struct error *err);
+bool key_is(const struct wire_key *key, const struct wire_key *other);
+/* The object that was exported by this key, with one reference more, or NULL. */
+struct object *object_find_key(struct machine *machine, const struct wire_key *key);
+
 /* The object that `fd` is a token of, with one reference more, or NULL. */
 struct object *object_import(struct machine *machine, int fd);
 
-enum region_kind { REGION_PRIVATE, REGION_VIRTUAL, REGION_HOST, REGION_SYMBOL };
+enum region_kind { REGION_PRIVATE, REGION_VIRTUAL, REGION_HOST, REGION_SYMBOL, REGION_IPC };
 struct region {
     uint64_t address, size_bytes;
     uint64_t offset_bytes; /* in the object */
@@ -90,6 +99,10 @@ enum { REGIONS_MAX = 1 << 16 };
 /* Adds `region`, taking its own reference, and maps it where it has an access. ERR_CONFLICT where
  * it overlaps another, ERR_INVALID where no device memory may lie, ERR_LIMIT beyond REGIONS_MAX. */
 enum status region_add(struct client *client, struct region region, struct error *err);
+/* The same at a new address of the client's private window: the whole object, readable and
+ * writable. */
+enum status region_add_private(struct client *client, struct object *object, enum region_kind kind,
+                               uint64_t *address, struct error *err);
 /* The region that holds `address`, or NULL. */
 struct region *region_find(const struct client *client, uint64_t address);
 /* Unmaps and removes the region that starts at `address`. ERR_NOT_FOUND where none does. */

@@ -127,6 +127,30 @@ enum status region_add(struct client *client, struct region region, struct error
     return OK;
 }
 
+enum status region_add_private(struct client *client, struct object *object, enum region_kind kind,
+                               uint64_t *address, struct error *err)
+{
+    const uint64_t align = 512, gap = 512; /* so that what runs over an end is found out */
+    uint64_t end = WIRE_PRIVATE_BASE + ((uint64_t)client->index + 1) * WIRE_PRIVATE_STRIDE;
+
+    if (object->size_bytes > end - client->private_next ||
+        end - client->private_next - object->size_bytes < align + gap) {
+        return error_set(err, ERR_LIMIT, "no addresses are left");
+    }
+    enum status status = region_add(client,
+                                    (struct region){.address = client->private_next,
+                                                    .size_bytes = object->size_bytes,
+                                                    .object = object,
+                                                    .kind = kind,
+                                                    .access = MAP_READ | MAP_WRITE},
+                                    err);
+    if (!status) {
+        *address = client->private_next;
+        client->private_next += (object->size_bytes + gap + align - 1) / align * align;
+    }
+    return status;
+}
+
 struct region *region_find(const struct client *client, uint64_t address)
 {
     size_t at = lower_bound(&client->regions, address);
@@ -210,6 +234,6 @@ bool region_is_private(const struct client *client, uint64_t address, uint64_t s
 {
     const struct region *region = region_find(client, address);
 
-    return region && region->object->token_fd < 0 &&
+    return region && !region->object->is_shared &&
            size_bytes <= region->address + region->size_bytes - address;
 }

@@ -18,8 +18,10 @@ static int handle_hello(struct channel *channel, struct wire_reply *reply)
     if (channel != &client->control || channel->request.version != WIRE_VERSION) {
         return REQUEST_MALFORMED;
     }
-    reply->hello = (struct wire_hello){
-        .client = client->index, .rank = client->rank, .devices = client->machine->options.devices};
+    reply->hello = (struct wire_hello){.client = client->index,
+                                       .rank = client->rank,
+                                       .devices = client->machine->options.devices,
+                                       .model = (int32_t)client->machine->options.model};
     return CUDA_SUCCESS;
 }
 
@@ -108,6 +110,11 @@ static const struct {
     [WIRE_MULTICAST_ADD] = {request_multicast, false},
     [WIRE_MULTICAST_BIND] = {request_multicast, false},
     [WIRE_MULTICAST_UNBIND] = {request_multicast, false},
+    [WIRE_IPC_EXPORT] = {request_ipc, false},
+    [WIRE_IPC_OPEN] = {request_ipc, false},
+    [WIRE_IPC_CLOSE] = {request_memory, false},
+    [WIRE_EVENT_EXPORT] = {request_ipc, false},
+    [WIRE_EVENT_OPEN] = {request_ipc, false},
     [WIRE_MODULE_LOAD] = {request_program, false},
     [WIRE_MODULE_UNLOAD] = {request_program, false},
     [WIRE_KERNEL] = {request_program, false},

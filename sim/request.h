@@ -17,6 +17,7 @@ enum { REQUEST_WAITS = -1, REQUEST_ANSWERED = -2, REQUEST_MALFORMED = -3 };
 /* Handlers of one subject each; they fill `reply` and return a CUresult or one of the above. */
 int request_memory(struct channel *channel, struct wire_reply *reply);
 int request_multicast(struct channel *channel, struct wire_reply *reply);
+int request_ipc(struct channel *channel, struct wire_reply *reply);
 int request_program(struct channel *channel, struct wire_reply *reply);
 int request_work(struct channel *channel, struct wire_reply *reply);
 int request_launch(struct channel *channel, struct wire_reply *reply);

@@ -28,38 +28,20 @@ static uint64_t round_up(uint64_t value, uint64_t align)
 
 static int handle_malloc(struct channel *channel, struct wire_reply *reply)
 {
-    enum { ALIGN = 512, GAP = 512 };
-    struct client *client = channel->client;
-    uint64_t size_bytes = channel->request.memory.size_bytes;
-    uint64_t end = WIRE_PRIVATE_BASE + ((uint64_t)client->index + 1) * WIRE_PRIVATE_STRIDE;
+    struct object_request request = {.payer = channel->client,
+                                     .size_bytes = channel->request.memory.size_bytes,
+                                     .device = channel->request.device};
     struct object *object = NULL;
     struct error err = {0};
 
-    if (size_bytes > end - client->private_next) {
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    enum status status = object_open(&object,
-                                     &(struct object_request){.payer = client,
-                                                              .size_bytes = size_bytes,
-                                                              .device = channel->request.device},
-                                     &err);
+    enum status status = object_open(&object, &request, &err);
     if (status) {
         return result_of(status);
     }
-    status = region_add(client,
-                        (struct region){.address = client->private_next,
-                                        .size_bytes = size_bytes,
-                                        .object = object,
-                                        .kind = REGION_PRIVATE,
-                                        .access = MAP_READ | MAP_WRITE},
-                        &err);
+    status =
+        region_add_private(channel->client, object, REGION_PRIVATE, &reply->pointer.address, &err);
     object_release(object);
-    if (status) {
-        return result_of(status);
-    }
-    reply->pointer.address = client->private_next;
-    client->private_next += round_up(size_bytes + GAP, ALIGN);
-    return CUDA_SUCCESS;
+    return result_of(status);
 }
 
 /* The region that a free names by its exact start, or NULL. */
@@ -313,6 +295,8 @@ int request_memory(struct channel *channel, struct wire_reply *reply)
         return handle_free(channel, REGION_PRIVATE);
     case WIRE_HOST_FREE:
         return handle_free(channel, REGION_HOST);
+    case WIRE_IPC_CLOSE:
+        return handle_free(channel, REGION_IPC);
     case WIRE_FREE_ASYNC:
         return handle_free_async(channel);
     case WIRE_HOST_ALLOC:

@@ -2,7 +2,7 @@
  * pkb-simd: all simulated GPUs of one evaluation.
  *
  *     pkb-simd --devices W --client rank0=FD ... --client judge=FD --image FILE ... --report FD
- *              [--seed N] [--fuel N] [--memory BYTES]
+ *              [--seed N] [--fuel N] [--memory BYTES] [--gpu h200|h100]
  *
  * FDs are inherited. Exits with 0 when every client has hung up and the last line of the report is
  * written.
@@ -59,6 +59,14 @@ static enum status take_option(struct arguments *arguments, const char *option, 
         (is_client ? arguments->clients : arguments->images)[(*count)++] = text;
         return OK;
     }
+    if (strcmp(option, "gpu") == 0) {
+        bool is_h100 = strcmp(text, "h100") == 0;
+        if (!is_h100 && strcmp(text, "h200") != 0) {
+            return error_field(err, ERR_INVALID, option, "'%s' is neither h200 nor h100", text);
+        }
+        arguments->machine.model = is_h100 ? WIRE_H100 : WIRE_H200;
+        return OK;
+    }
     status = parse_number(&number, option, text, err);
     if (status) {
         return status;
@@ -82,10 +90,15 @@ static enum status take_option(struct arguments *arguments, const char *option, 
 static enum status parse(struct arguments *arguments, int argc, char **argv, struct error *err)
 {
     static const struct option options[] = {
-        {"devices", required_argument, NULL, 0}, {"client", required_argument, NULL, 0},
-        {"image", required_argument, NULL, 0},   {"report", required_argument, NULL, 0},
-        {"seed", required_argument, NULL, 0},    {"fuel", required_argument, NULL, 0},
-        {"memory", required_argument, NULL, 0},  {NULL, 0, NULL, 0},
+        {"devices", required_argument, NULL, 0},
+        {"client", required_argument, NULL, 0},
+        {"image", required_argument, NULL, 0},
+        {"report", required_argument, NULL, 0},
+        {"seed", required_argument, NULL, 0},
+        {"fuel", required_argument, NULL, 0},
+        {"memory", required_argument, NULL, 0},
+        {"gpu", required_argument, NULL, 0},
+        {NULL, 0, NULL, 0},
     };
     int index = 0, found = 0;
 

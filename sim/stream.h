@@ -29,6 +29,7 @@ struct event {
     int references;
     int device; /* -1: not recorded yet */
     bool has_timing;
+    struct wire_key key;          /* zero: not exported */
     uint64_t recorded, completed; /* numbers of records */
     int64_t time_ns;              /* of the last completed record */
 };

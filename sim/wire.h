@@ -61,6 +61,11 @@ enum {
     X(MULTICAST_ADD, "cuMulticastAddDevice")                                                       \
     X(MULTICAST_BIND, "cuMulticastBindMem")                                                        \
     X(MULTICAST_UNBIND, "cuMulticastUnbind")                                                       \
+    X(IPC_EXPORT, "cudaIpcGetMemHandle")                                                           \
+    X(IPC_OPEN, "cudaIpcOpenMemHandle")                                                            \
+    X(IPC_CLOSE, "cudaIpcCloseMemHandle")                                                          \
+    X(EVENT_EXPORT, "cudaIpcGetEventHandle")                                                       \
+    X(EVENT_OPEN, "cudaIpcOpenEventHandle")                                                        \
     X(MODULE_LOAD, "cuModuleLoadData")                                                             \
     X(MODULE_UNLOAD, "cuModuleUnload")                                                             \
     X(KERNEL, "cuModuleGetFunction")                                                               \
@@ -110,6 +115,7 @@ enum wire_compare { WIRE_GEQ, WIRE_EQ, WIRE_AND, WIRE_NOR, WIRE_COMPARES };
 enum wire_stream_flag { WIRE_STREAM_NON_BLOCKING = 1 };
 enum wire_event_flag { WIRE_EVENT_NO_TIMING = 2 };
 enum wire_kernel_attribute { WIRE_KERNEL_DYNAMIC_SHARED_MAX };
+enum wire_model { WIRE_H200, WIRE_H100, WIRE_MODELS }; /* what the devices say they are */
 enum wire_memory_kind { WIRE_MEMORY_NONE, WIRE_MEMORY_DEVICE, WIRE_MEMORY_HOST };
 
 struct wire_memory { /* MALLOC FREE FREE_ASYNC HOST_ALLOC HOST_FREE POINTER MEM_CREATE MEM_RELEASE
@@ -117,6 +123,14 @@ struct wire_memory { /* MALLOC FREE FREE_ASYNC HOST_ALLOC HOST_FREE POINTER MEM_
     uint64_t address, size_bytes;
     uint64_t handle, offset_bytes;
     uint32_t access; /* MAP_READ | MAP_WRITE */
+};
+struct wire_key { /* names exported memory or an event to other processes; nobody can guess it */
+    uint64_t words[2];
+};
+struct wire_ipc { /* IPC_EXPORT, IPC_CLOSE: address; IPC_OPEN, EVENT_OPEN: key; EVENT_EXPORT: event
+                   */
+    uint64_t address, event;
+    struct wire_key key;
 };
 struct wire_multicast { /* MULTICAST_*; of BIND the memory is a handle, or an address where that is
                            0 */
@@ -158,8 +172,8 @@ struct wire_value { /* WRITE_VALUE WAIT_VALUE */
     uint32_t width_bytes; /* 4 or 8 */
     uint32_t compare;     /* enum wire_compare */
 };
-struct wire_host { /* HOST_QUEUE HOST_DONE: a function of the client's, by its own number; a thread of
-                      the client waits in HOST_NEXT for the next one whose turn has come */
+struct wire_host { /* HOST_QUEUE HOST_DONE: a function of the client's, by its own number; a thread
+                      of the client waits in HOST_NEXT for the next one whose turn has come */
     uint64_t function;
 };
 struct wire_stream_options { /* STREAM_CREATE; EVENT_CREATE: flags */
@@ -177,6 +191,7 @@ struct wire_request {
     union {
         struct wire_memory memory;
         struct wire_multicast multicast;
+        struct wire_ipc ipc;
         struct wire_copy copy;
         struct wire_set set;
         struct wire_launch launch;
@@ -192,6 +207,7 @@ struct wire_request {
 struct wire_hello {       /* HELLO */
     int32_t client, rank; /* rank -1: the judge */
     int32_t devices;
+    int32_t model; /* enum wire_model */
 };
 struct wire_pointer { /* POINTER MALLOC SYMBOL MEM_CREATE MEM_IMPORT */
     uint64_t address; /* MEM_CREATE MEM_IMPORT: the handle */
@@ -223,6 +239,7 @@ struct wire_reply {
         uint64_t id; /* of what was made; OCCUPANCY: the count; EVENT_ELAPSED: ns */
         struct wire_hello hello;
         struct wire_pointer pointer;
+        struct wire_key key;
         struct wire_memory_info info;
         struct wire_kernel_info kernel;
     };

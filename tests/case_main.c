@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,17 +134,20 @@ static void spawn_ranks(struct sim_session *session, const struct cuda_case *tes
 {
     int pair[2];
 
-    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
     for (int rank = 0; rank < tested->ranks; rank++) {
         char rank_text[16], peer_text[16];
         char *argv[] = {self, "--case", (char *)tested->name, rank_text, peer_text, NULL};
         (void)snprintf(rank_text, sizeof rank_text, "%d", rank);
         (void)snprintf(peer_text, sizeof peer_text, "%d", pair[rank]);
+        /* Each has its own end only, so that it sees the end of the other. */
+        assert_int_equal(fcntl(pair[rank], F_SETFD, 0), 0);
         if (is_hardware()) {
             session->clients[rank] = spawn_on_hardware(argv, output_fd);
         } else {
             sim_spawn(session, rank, argv, output_fd);
         }
+        assert_int_equal(fcntl(pair[rank], F_SETFD, FD_CLOEXEC), 0);
     }
     close(pair[0]);
     close(pair[1]);

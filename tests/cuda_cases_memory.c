@@ -242,7 +242,53 @@ static void variables_are_read_and_written(int rank)
     EXPECT(cudaGetSymbolAddress(&address, &size_bytes), cudaErrorInvalidSymbol);
 }
 
+static void managed_memory_is_everybodys(int rank)
+{
+    struct cudaPointerAttributes attributes;
+    int *words = NULL;
+
+    (void)rank;
+    GOOD(cudaMallocManaged((void **)&words, COUNT * sizeof *words, cudaMemAttachGlobal));
+    words[1] = 3;
+    GOOD(launch_add_one(words + 1, 0));
+    GOOD(cudaDeviceSynchronize());
+    EXPECT(words[1], 4);
+    GOOD(cudaPointerGetAttributes(&attributes, words));
+    EXPECT(attributes.type, cudaMemoryTypeManaged);
+    GOOD(cudaFree(words));
+    EXPECT(cudaFree(words), cudaErrorInvalidValue);
+}
+
+static void pools_give_memory_in_order(int rank)
+{
+    cudaMemPool_t pool = NULL, other = NULL;
+    uint64_t threshold = 1 << 20;
+    int *words = NULL, word = 0;
+    cudaStream_t stream = NULL;
+
+    (void)rank;
+    GOOD(cudaStreamCreate(&stream));
+    GOOD(cudaDeviceGetDefaultMemPool(&pool, 0));
+    GOOD(cudaDeviceGetMemPool(&other, 0));
+    EXPECT(pool == other, 1);
+    GOOD(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
+    threshold = 0;
+    GOOD(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
+    EXPECT(threshold, 1 << 20);
+    GOOD(cudaMallocAsync((void **)&words, 64, stream));
+    GOOD(launch_fill(words, 8, 16, stream));
+    GOOD(cudaMemcpyAsync(&word, words, sizeof word, cudaMemcpyDeviceToHost, stream));
+    GOOD(cudaFreeAsync(words, stream));
+    GOOD(cudaStreamSynchronize(stream));
+    EXPECT(word, 8);
+    GOOD(cudaMallocFromPoolAsync((void **)&words, 64, pool, stream));
+    GOOD(cudaFreeAsync(words, stream));
+    GOOD(cudaMemPoolTrimTo(pool, 0));
+}
+
 const struct cuda_case cases_of_memory[] = {
+    CASE(managed_memory_is_everybodys, 1),
+    CASE(pools_give_memory_in_order, 1),
     CASE(memory_is_allocated_and_freed, 1),
     CASE(too_much_memory_is_refused, 1),
     CASE(bytes_come_back, 1),

@@ -116,7 +116,45 @@ static void kernels_of_two_processes_signal_each_other(int rank)
     case_meet();
 }
 
+static void memory_is_opened_by_a_handle(int rank)
+{
+    cudaIpcMemHandle_t memory;
+    cudaIpcEventHandle_t event_handle;
+    cudaEvent_t event = NULL;
+    int *words = NULL;
+
+    GOOD(cudaFree(NULL));
+    if (rank == 0) {
+        GOOD(cudaMalloc((void **)&words, 2 << 20));
+        GOOD(cudaIpcGetMemHandle(&memory, words));
+        EXPECT(cudaIpcOpenMemHandle((void **)&words, memory, 0), cudaErrorInvalidValue);
+        GOOD(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventInterprocess));
+        GOOD(cudaIpcGetEventHandle(&event_handle, event));
+        (void)cudaGetLastError();
+        GOOD(launch_slow_store(words, 31, 20000, 0));
+        GOOD(cudaEventRecord(event, 0));
+        case_send(&memory, sizeof memory, -1);
+        case_send(&event_handle, sizeof event_handle, -1);
+        case_meet();
+        EXPECT(word_at((CUdeviceptr)(words + 1)), 31);
+        case_meet();
+        return;
+    }
+    case_receive(&memory, sizeof memory, NULL);
+    case_receive(&event_handle, sizeof event_handle, NULL);
+    GOOD(cudaIpcOpenMemHandle((void **)&words, memory, cudaIpcMemLazyEnablePeerAccess));
+    GOOD(cudaIpcOpenEventHandle(&event, event_handle));
+    GOOD(cudaStreamWaitEvent(0, event, 0));
+    GOOD(launch_load(words, words + 1, 0));
+    GOOD(cudaDeviceSynchronize());
+    case_meet();
+    case_meet();
+    GOOD(cudaIpcCloseMemHandle(words));
+    EXPECT(cudaMemset(words, 0, 4), cudaErrorInvalidValue);
+}
+
 const struct cuda_case cases_of_sharing[] = {
+    CASE(memory_is_opened_by_a_handle, 2),
     CASE(memory_is_mapped_where_it_was_reserved, 1),
     CASE(two_processes_share_memory, 2),
     CASE(a_read_only_mapping_cannot_be_written, 2),
