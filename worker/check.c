@@ -491,8 +491,8 @@ enum status check_job(struct peers *peers, const struct job_body *job, struct re
     }
     if (status == OK && !check->is_decided) {
         report_verdict(result, &(struct place){.stage = "check", .call = -1}, VERDICT_ACCEPTED,
-                       NULL, "%d runs of %d calls are right on %d ranks", check->run_count,
-                       RUN_CALLS, peers->world);
+                       NULL, "%d runs of %d calls are right, world %d", check->run_count, RUN_CALLS,
+                       peers->world);
     }
     release(check);
     free(check);

@@ -5,6 +5,7 @@
 #include "common/mem.h"
 #include "worker/build.h"
 #include "worker/loop.h"
+#include "worker/naming.h"
 #include "worker/running.h"
 
 #include <assert.h>
@@ -39,6 +40,8 @@ static void on_run_done(void *context)
     struct evaluation *evaluation = context;
 
     running_finish(evaluation->running, &evaluation->result);
+    naming_apply(&evaluation->result, evaluation->job.task, evaluation->job.world,
+                 evaluation->job.dtype);
     evaluation->result.run_ms = clock_monotonic_ms() - evaluation->started_ms;
     finish(evaluation);
 }
