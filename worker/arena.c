@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <cuda.h>
+#include <cuda_runtime_api.h>
 #include <unistd.h>
 
 enum { DEVICES_ACCESS_MAX = 8 };
@@ -15,6 +16,25 @@ static enum status failed(struct error *err, CUresult result, const char *call)
     }
     return error_set(err, result == CUDA_ERROR_OUT_OF_MEMORY ? ERR_LIMIT : ERR_IO, "%s: %s", call,
                      name);
+}
+
+static int visible_devices(void)
+{
+    int count = 0;
+
+    return cudaGetDeviceCount(&count) == cudaSuccess && count > 0 ? count : 1;
+}
+
+int arena_device(int rank)
+{
+    return rank % visible_devices();
+}
+
+int arena_device_count(int world)
+{
+    int count = visible_devices();
+
+    return world < count ? world : count;
 }
 
 static CUmemAllocationProp properties(int device)

@@ -26,6 +26,10 @@ struct arena_place {
     bool is_read_only;
 };
 
+/* The GPU of a rank: its own where there are as many, else shared in turn. */
+int arena_device(int rank);
+/* How many GPUs `world` ranks have. */
+int arena_device_count(int world);
 /* Rounds up to whole granules of `device`. */
 enum status arena_round(uint64_t *size_bytes, int device, struct error *err);
 /* Allocates on `device` and maps; the size is whole granules already. ERR_LIMIT: no memory left. */

@@ -122,7 +122,7 @@ struct status_body {
 };
 
 struct attach_body {
-    int32_t rank, world, device, reserved;
+    int32_t rank, world;
     uint64_t inputs_bytes, outputs_bytes, signal_bytes; /* of each rank: whole granules */
     /* descriptors: inputs of ranks 0..world-1, outputs of all, signal pads of all */
 };

@@ -124,8 +124,8 @@ static enum status make_symm(struct check *check, uint64_t size_bytes, struct er
     for (int rank = 0; rank < check->peers->world && status == OK; rank++) {
         struct arena_place place = {.address = window_address(rank, check->symm_next),
                                     .size_bytes = size_bytes,
-                                    .device_count = check->peers->world};
-        status = arena_make(&arenas[rank], rank, &place, err);
+                                    .device_count = arena_device_count(check->peers->world)};
+        status = arena_make(&arenas[rank], arena_device(rank), &place, err);
         if (status == OK &&
             cudaMemset((void *)(uintptr_t)arenas[rank].address, 0, size_bytes) != cudaSuccess) {
             status = error_set(err, ERR_IO, "cannot clear symmetric memory");
@@ -263,8 +263,8 @@ static enum status make_arenas(struct check *check, struct arena *arenas, uint64
     for (int rank = 0; rank < check->peers->world && status == OK; rank++) {
         struct arena_place place = {.address = window_address(rank, offset),
                                     .size_bytes = size_bytes,
-                                    .device_count = check->peers->world};
-        status = arena_make(&arenas[rank], rank, &place, err);
+                                    .device_count = arena_device_count(check->peers->world)};
+        status = arena_make(&arenas[rank], arena_device(rank), &place, err);
     }
     return status;
 }
@@ -316,7 +316,7 @@ static void attach_all(struct check *check)
         fds[2 * world + rank] = check->signals[rank].fd;
     }
     for (int rank = 0; rank < world; rank++) {
-        body.rank = body.device = rank;
+        body.rank = rank;
         peers_send(check->peers, rank,
                    &(struct message_parts){.kind = MESSAGE_ATTACH,
                                            .body = &body,

@@ -142,17 +142,45 @@ static void give_fd(struct plan_of_start *plan, int number, int fd)
     program->fds[program->fd_count++] = fd;
 }
 
+static bool is_simulated(const struct plan_of_start *plan)
+{
+    return plan->options->job.device == DEVICE_SIM;
+}
+
+/* Where a program finds CUDA. The simulator's libraries come first where it is the device; our
+ * libnccl where NCCL's own cannot run; otherwise what the node has. */
+static char *library_path(const struct launch_options *options)
+{
+    switch ((enum device_kind)options->job.device) {
+    case DEVICE_SIM:
+        return xasprintf("LD_LIBRARY_PATH=%s:%s:%s/lib64", options->sim_dir, options->nccl_dir,
+                         options->cuda_home);
+    case DEVICE_CUDA_SHARED:
+        return xasprintf("LD_LIBRARY_PATH=%s:%s/lib64", options->nccl_dir, options->cuda_home);
+    default:
+        return xasprintf("LD_LIBRARY_PATH=%s/lib64", options->cuda_home);
+    }
+}
+
 /* The environment of a program that uses CUDA, as client `client` of the simulator. */
 static void set_cuda_env(struct plan_of_start *plan, int number, int client)
 {
-    const struct launch_options *options = plan->options;
+    const char *mps = getenv("CUDA_MPS_PIPE_DIRECTORY");
     char **env = plan->env[number];
+    int count = 0;
 
-    env[0] = text(plan, xasprintf("LD_LIBRARY_PATH=%s:%s:%s/lib64", options->sim_dir,
-                                  options->nccl_dir, options->cuda_home));
-    env[1] = text(plan, xasprintf("PKB_SIM_FD=%d", plan->client[client]));
-    env[2] = (char *)"CUDA_MODULE_LOADING=EAGER";
-    give_fd(plan, number, plan->client[client]);
+    env[count++] = text(plan, library_path(plan->options));
+    env[count++] = (char *)"CUDA_MODULE_LOADING=EAGER";
+    if (is_simulated(plan)) {
+        env[count++] = text(plan, xasprintf("PKB_SIM_FD=%d", plan->client[client]));
+        give_fd(plan, number, plan->client[client]);
+    } else if (mps != NULL) {
+        env[count++] = text(plan, xasprintf("CUDA_MPS_PIPE_DIRECTORY=%s", mps));
+    }
+    if (!is_simulated(plan) && mps != NULL && number != LAUNCH_JUDGE) {
+        env[count++] = text(plan, xasprintf("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%d",
+                                            100 / plan->options->job.world));
+    }
 }
 
 static void plan_judge(struct plan_of_start *plan, int world)
@@ -184,8 +212,6 @@ static void plan_rank(struct plan_of_start *plan, int rank)
     args[count++] = (char *)"--page";
     args[count++] = text(plan, xasprintf("%d", plan->page));
     args[count++] = (char *)"--rank";
-    args[count++] = text(plan, xasprintf("%d", rank));
-    args[count++] = (char *)"--device";
     args[count++] = text(plan, xasprintf("%d", rank));
     args[count++] = (char *)"--solution";
     args[count++] = (char *)plan->options->library;
@@ -258,10 +284,6 @@ static void forget(struct plan_of_start *plan)
 enum status launch_start(struct launch *launch, const struct launch_options *options,
                          struct error *err)
 {
-    if (options->job.device != DEVICE_SIM) {
-        return error_set(err, ERR_UNAVAILABLE, "this worker has no devices of kind '%s'",
-                         device_kind_name((enum device_kind)options->job.device));
-    }
     struct plan_of_start *plan = xcalloc(1, sizeof *plan);
     struct launch made = {.world = options->job.world, .judge = -1, .report = -1};
 
@@ -285,8 +307,11 @@ enum status launch_start(struct launch *launch, const struct launch_options *opt
         for (int rank = 0; rank < made.world; rank++) {
             plan_rank(plan, rank);
         }
-        plan_simulator(plan, made.world);
-        status = box_start(&made.box, plan->programs, LAUNCH_RANK_0 + made.world + 1, err);
+        if (is_simulated(plan)) {
+            plan_simulator(plan, made.world);
+        }
+        status = box_start(&made.box, plan->programs,
+                           LAUNCH_RANK_0 + made.world + is_simulated(plan), err);
     }
     forget(plan);
     if (status != OK) {

@@ -277,9 +277,9 @@ static enum status run(int argc, char **argv, struct error *err)
     if (status == OK && optind < argc) {
         status = error_set(err, ERR_INVALID, "'%s' is not expected; try --help", argv[optind]);
     }
-    if (status == OK && options.agent.device != DEVICE_SIM) {
+    if (status == OK && options.agent.device != DEVICE_SIM && options.once.file == NULL) {
         status = error_field(err, ERR_UNAVAILABLE, "device",
-                             "this worker evaluates on the simulator only: --device sim");
+                             "a worker of a server evaluates on the simulator only: --device sim");
     }
     if (status != OK) {
         return status;

@@ -75,6 +75,7 @@ static enum status cuda_failed(struct error *err, cudaError_t error, const char 
 
 static enum status make_context(struct rank *rank, struct error *err)
 {
+    rank->device = arena_device(rank->number);
     cudaError_t error = cudaSetDevice(rank->device);
 
     if (error != cudaSuccess) {
@@ -243,7 +244,7 @@ int main(int argc, char **argv)
 {
     static const struct option options[] = {
         {"judge", required_argument, NULL, 'j'},    {"page", required_argument, NULL, 'p'},
-        {"rank", required_argument, NULL, 'r'},     {"device", required_argument, NULL, 'd'},
+        {"rank", required_argument, NULL, 'r'},
         {"solution", required_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
     struct rank *rank = xcalloc(1, sizeof *rank);
     struct error err = {0};
@@ -259,9 +260,6 @@ int main(int argc, char **argv)
             break;
         case 'r':
             rank->number = number(optarg);
-            break;
-        case 'd':
-            rank->device = number(optarg);
             break;
         case 's':
             rank->library = optarg;
