@@ -65,7 +65,7 @@ sim_libs := $(if $(sim_cuda_src),$(BUILD)/lib/sim/libcuda.so.1) \
     $(BUILD)/lib/sim/libcublas.so.13
 tests := $(patsubst tests/%.c,$(BUILD)/tests/%,$(test_src))
 
-.PHONY: all demo check check-all fuzz lint format clean help deps tests
+.PHONY: all demo check check-all check-gpu gpu-programs fuzz lint format clean help deps tests
 all: $(programs) $(sim_libs) ## build everything
 
 # ---- libraries and objects ----
@@ -219,6 +219,24 @@ fuzz: ## FUZZ=name [SECONDS=n]: try a parser with bytes that libFuzzer makes
 	@$(MAKE) --no-print-directory BUILD=build-fuzz CC=clang build-fuzz/fuzz/$(FUZZ) \
 	    SAN_FLAGS='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined'
 	@FUZZ=$(FUZZ) SECONDS=$(SECONDS) sh tests/fuzz/run.sh
+
+# ---- what needs a GPU ----
+
+gpu_programs := $(patsubst tests/gpu/kernels/%.cu,$(BUILD)/gpu/%,$(wildcard tests/gpu/kernels/*.cu))
+$(BUILD)/gpu/%: tests/gpu/kernels/%.cu tests/gpu/differential.cuh
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O3 -lineinfo --no-compress --cudart shared -diag-suppress 177 \
+	    -gencode arch=compute_90a,code=[sm_90a,compute_90a] $< -o $@
+$(BUILD)/gpu/compare: tests/gpu/compare.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $< -lm -o $@
+$(BUILD)/gpu/simulate: tests/gpu/simulate.c $(lib_test) $(lib_common)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $^ $(common_libs) -o $@
+
+gpu-programs: $(gpu_programs) $(BUILD)/gpu/compare $(BUILD)/gpu/simulate
+check-gpu: all gpu-programs $(BUILD)/tests/test_cuda_api ## the checks that need a GPU, as a table
+	@BUILD=$(BUILD) sh tests/gpu/check.sh
 
 deps:
 	@sh deploy/install-deps.sh
