@@ -232,7 +232,7 @@ $(BUILD)/gpu/compare: tests/gpu/compare.c
 	$(CC) $(CFLAGS) $< -lm -o $@
 $(BUILD)/gpu/simulate: tests/gpu/simulate.c $(lib_test) $(lib_common)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $^ $(common_libs) -o $@
+	$(CC) $(CFLAGS) $(filter %.c %.a,$^) $(common_libs) -o $@
 
 gpu-programs: $(gpu_programs) $(BUILD)/gpu/compare $(BUILD)/gpu/simulate
 check-gpu: all gpu-programs $(BUILD)/tests/test_cuda_api ## the checks that need a GPU, as a table

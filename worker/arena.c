@@ -1,5 +1,8 @@
 #include "worker/arena.h"
 
+#include "common/job.h"
+#include "worker/layout.h"
+
 #include <assert.h>
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -60,12 +63,36 @@ enum status arena_round(uint64_t *size_bytes, int device, struct error *err)
     return OK;
 }
 
+/*
+ * Takes the windows of all ranks, once for the life of the process. A driver only heeds the wanted
+ * address of a large range: one as small as an arena it puts where it likes.
+ */
+static enum status reserve_windows(struct error *err)
+{
+    static bool is_reserved;
+    CUdeviceptr address = 0;
+
+    if (is_reserved) {
+        return OK;
+    }
+    CUresult result = cuMemAddressReserve(&address, WORLD_MAX * WINDOW_STRIDE, 0, WINDOW_BASE, 0);
+    if (result != CUDA_SUCCESS) {
+        return failed(err, result, "cuMemAddressReserve");
+    }
+    if (address != WINDOW_BASE) {
+        cuMemAddressFree(address, WORLD_MAX * WINDOW_STRIDE);
+        return error_set(err, ERR_UNAVAILABLE, "the address range at %#llx is taken",
+                         (unsigned long long)WINDOW_BASE);
+    }
+    is_reserved = true;
+    return OK;
+}
+
 /* Maps `arena->handle`, which is released where this fails. */
 static enum status map(struct arena *arena, const struct arena_place *place, struct error *err)
 {
     CUmemAccessDesc access[DEVICES_ACCESS_MAX] = {0};
-    CUdeviceptr address = 0;
-    const char *call = "cuMemAddressReserve";
+    const char *call = "cuMemMap";
 
     assert(place->device_count <= DEVICES_ACCESS_MAX);
     for (int i = 0; i < place->device_count; i++) {
@@ -74,26 +101,18 @@ static enum status map(struct arena *arena, const struct arena_place *place, str
         access[i].flags = place->is_read_only ? CU_MEM_ACCESS_FLAGS_PROT_READ
                                               : CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     }
-    CUresult result = cuMemAddressReserve(&address, place->size_bytes, 0, place->address, 0);
-    if (result == CUDA_SUCCESS && address != place->address) {
-        cuMemAddressFree(address, place->size_bytes);
+    enum status status = reserve_windows(err);
+    if (status != OK) {
         cuMemRelease(arena->handle);
-        return error_set(err, ERR_UNAVAILABLE, "the address range at %#llx is taken",
-                         (unsigned long long)place->address);
+        return status;
     }
+    CUresult result = cuMemMap(place->address, place->size_bytes, 0, arena->handle, 0);
     if (result == CUDA_SUCCESS) {
-        call = "cuMemMap";
-        result = cuMemMap(address, place->size_bytes, 0, arena->handle, 0);
-        if (result == CUDA_SUCCESS) {
-            call = "cuMemSetAccess";
-            result =
-                cuMemSetAccess(address, place->size_bytes, access, (size_t)place->device_count);
-            if (result != CUDA_SUCCESS) {
-                cuMemUnmap(address, place->size_bytes);
-            }
-        }
+        call = "cuMemSetAccess";
+        result =
+            cuMemSetAccess(place->address, place->size_bytes, access, (size_t)place->device_count);
         if (result != CUDA_SUCCESS) {
-            cuMemAddressFree(address, place->size_bytes);
+            cuMemUnmap(place->address, place->size_bytes);
         }
     }
     if (result != CUDA_SUCCESS) {
@@ -158,7 +177,6 @@ void arena_release(struct arena *arena)
         return;
     }
     cuMemUnmap(arena->address, arena->size_bytes);
-    cuMemAddressFree(arena->address, arena->size_bytes);
     cuMemRelease(arena->handle);
     if (arena->fd >= 0) {
         close(arena->fd);

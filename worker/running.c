@@ -385,6 +385,10 @@ enum status running_start(struct running **running, const struct launch_options 
     made->done = done;
     made->context = context;
     made->evidence.world = made->launch.world;
+    if (options->job.device != DEVICE_SIM) { /* a real device reports nothing */
+        made->evidence.device_ending.has_ended = true;
+        made->evidence.device_end = &made->device_end;
+    }
     made->message = xcalloc(1, sizeof *made->message);
     made->started_ms = made->progress_ms = clock_monotonic_ms();
     made->box_watch = loop_watch_open(box_fd(made->launch.box), LOOP_READ, on_box, made);

@@ -40,6 +40,7 @@ differential()
 {
     for program in "$BUILD"/gpu/*; do
         name=$(basename "$program")
+        [ -x "$program" ] || continue
         [ "$name" != compare ] && [ "$name" != simulate ] || continue
         for seed in 1 2; do
             out=$scratch/$name.$seed

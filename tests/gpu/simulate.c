@@ -7,6 +7,7 @@
  */
 #include "tests/sim_session.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
