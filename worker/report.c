@@ -181,14 +181,15 @@ static void report_gone(struct result *result, const struct place *place, const 
     bool is_device = strncmp(address, "rank ", 5) == 0 || strncmp(address, "device ", 7) == 0;
     const char *kind = is_device ? "host_access_of_device_memory" : "host_access";
     if (peer->crashed.signal == SIGSEGV || peer->crashed.signal == SIGBUS) {
-        result_add_fault(result, (struct fault){.rank = rank,
-                                                .kind = xstrdup(kind),
-                                                .cta = -1,
-                                                .warp = -1,
-                                                .lane = -1,
-                                                .address = xstrdup(address),
-                                                .message = xasprintf("host code in %s accessed %s",
-                                                                     phase, address)});
+        result_add_fault(
+            result, (struct fault){.rank = rank,
+                                   .kind = xstrdup(kind),
+                                   .cta = -1,
+                                   .warp = -1,
+                                   .lane = -1,
+                                   .address = xstrdup(address),
+                                   .message = xasprintf("host code in %s accessed %s", phase,
+                                                        is_device ? "device memory" : address)});
     }
     free(address);
 }
