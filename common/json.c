@@ -38,7 +38,7 @@ static bool is_decimal(const char *text)
     return length > 0 && digits[length] == 0 && (digits[0] != '0' || length == 1);
 }
 
-/* False: no integer, a number beyond 2^53, a string that is no canonical decimal, or too big. */
+/* Each integer has one form: a number up to 2^53, and a string, a canonical decimal, beyond. */
 static bool integer_of(const json_t *value, int64_t *integer)
 {
     if (json_is_integer(value)) {
@@ -50,7 +50,7 @@ static bool integer_of(const json_t *value, int64_t *integer)
     }
     errno = 0;
     *integer = strtoll(json_string_value(value), NULL, 10);
-    return errno == 0;
+    return errno == 0 && (*integer > JSON_INTEGER_MAX || *integer < -JSON_INTEGER_MAX);
 }
 
 static bool unsigned_of(const json_t *value, uint64_t *integer)
@@ -67,7 +67,7 @@ static bool unsigned_of(const json_t *value, uint64_t *integer)
     }
     errno = 0;
     *integer = strtoull(json_string_value(value), NULL, 10);
-    return errno == 0;
+    return errno == 0 && *integer > JSON_INTEGER_MAX;
 }
 
 static void store_integer(const struct json_field *field, char *at, int64_t value)

@@ -5,7 +5,8 @@
  * json_write writes it, json_record_release frees what it owns. Reading refuses duplicate and
  * unknown keys, wrong types, values out of range, invalid UTF-8, zero bytes and nesting deeper than
  * JSON_DEPTH_MAX: ERR_INVALID (ERR_TOO_LARGE for a text), with the path of the key in err->field
- * ("waits[3].rank") and what would be right in the message; the record is then untouched.
+ * ("waits[3].rank") and what would be right in the message; the record is then untouched. An
+ * integer is a number up to 2^53 and a string beyond, never the other.
  */
 #pragma once
 

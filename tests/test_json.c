@@ -219,6 +219,23 @@ static void test_integers_beyond_2_53_are_strings(void **state)
     buffer_release(&json);
 }
 
+static void test_a_small_integer_is_never_a_string(void **state)
+{
+    static const char *const keys[] = {"integer", "big", "mask", "huge"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        char json[64];
+        (void)snprintf(json, sizeof json, "{\"%s\":\"4\"}", keys[i]);
+        refused(json, ERR_INVALID, keys[i], "must be an integer");
+        (void)snprintf(json, sizeof json, "{\"%s\":\"9007199254740992\"}", keys[i]);
+        refused(json, ERR_INVALID, keys[i], "must be an integer");
+    }
+    refused("{\"big\":\"-9007199254740992\"}", ERR_INVALID, "big", "must be an integer");
+    refused("{\"list\":[{\"x\":\"1\"}]}", ERR_INVALID, "list[0].x", "must be an integer");
+    refused("{\"integer\":\"9007199254740993\"}", ERR_INVALID, "integer", "0 to 9");
+}
+
 static void test_text_that_is_no_json_is_refused(void **state)
 {
     (void)state;
@@ -413,6 +430,7 @@ int main(void)
         cmocka_unit_test(test_one_beyond_each_limit_is_refused),
         cmocka_unit_test(test_a_name_that_is_none_is_refused_with_those_there_are),
         cmocka_unit_test(test_integers_beyond_2_53_are_strings),
+        cmocka_unit_test(test_a_small_integer_is_never_a_string),
         cmocka_unit_test(test_text_that_is_no_json_is_refused),
         cmocka_unit_test(test_bytes_that_are_no_utf8_are_refused_with_their_key),
         cmocka_unit_test(test_nesting_ends_at_32_levels),
