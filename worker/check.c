@@ -370,7 +370,7 @@ static enum status linger(struct check *check, struct error *err)
     for (int i = 0; i < LINGER_TURNS && status == OK; i++) {
         status = turn(check, err);
     }
-    return status;
+    return status == OK ? record_audit(check->record, err) : status;
 }
 
 static enum status call_batch(struct check *check, int first_call, int count, struct error *err)

@@ -16,16 +16,21 @@ struct call {
     uint8_t poison;
     uint8_t *inputs[WORLD_MAX];  /* as they were given */
     uint8_t *outputs[WORLD_MAX]; /* as they were when the rank was done; NULL: not done */
-    uint8_t *ends[WORLD_MAX];    /* as they were when the slot went to a later call; NULL: never */
     bool is_changed[WORLD_MAX];  /* the inputs were not what was given */
+    bool is_late[WORLD_MAX];     /* the outputs changed after the rank was done */
     struct tensor in[WORLD_MAX][PLAN_TENSORS_MAX];
 };
 
 struct record {
     struct record_options options;
     struct call *calls;
-    uint8_t *arenas[WORLD_MAX]; /* all outputs as they were at the end */
-    uint8_t *scratch;           /* one slot, the larger of both layouts */
+    int armed;                  /* calls: the later ones have no slot yet */
+    uint8_t *images[WORLD_MAX]; /* all outputs, as they may be while no call is running */
+    uint8_t *scratch;           /* a slot of inputs, or all outputs */
+    /* The first memory that was written and that no call may write. */
+    int trespassed; /* rank; -1: none */
+    bool is_slot_unused;
+    struct trespass trespass;
 };
 
 static uint64_t mix(uint64_t value)
@@ -66,9 +71,10 @@ struct record *record_open(const struct record_options *options)
 
     record->options = *options;
     record->calls = xcalloc((size_t)options->calls, sizeof *record->calls);
-    record->scratch = xmalloc(layouts->inputs.slot_bytes > layouts->outputs.slot_bytes
-                                  ? layouts->inputs.slot_bytes
-                                  : layouts->outputs.slot_bytes);
+    record->trespassed = -1;
+    record->scratch =
+        xmalloc(layouts->inputs.slot_bytes > options->outputs_bytes ? layouts->inputs.slot_bytes
+                                                                    : options->outputs_bytes);
     for (int number = 0; number < options->calls; number++) {
         struct call *call = &record->calls[number];
         struct tensor *in[WORLD_MAX] = {0};
@@ -96,11 +102,10 @@ void record_close(struct record *record)
         for (int rank = 0; rank < WORLD_MAX; rank++) {
             free(record->calls[number].inputs[rank]);
             free(record->calls[number].outputs[rank]);
-            free(record->calls[number].ends[rank]);
         }
     }
     for (int rank = 0; rank < WORLD_MAX; rank++) {
-        free(record->arenas[rank]);
+        free(record->images[rank]);
     }
     free(record->calls);
     free(record->scratch);
@@ -110,14 +115,14 @@ void record_close(struct record *record)
 enum status record_prepare(struct record *record, struct error *err)
 {
     uint64_t size_bytes = record->options.outputs_bytes;
-    uint8_t *image = xmalloc(size_bytes);
     enum status status = OK;
 
     for (int rank = 0; rank < run_world(record->options.run) && status == OK; rank++) {
-        red_zone_write(image, 0, size_bytes, red_zone_key(record, rank));
-        status = copy(device_address(rank, WINDOW_OUTPUTS), image, size_bytes, err);
+        assert(record->images[rank] == NULL);
+        record->images[rank] = xmalloc(size_bytes);
+        red_zone_write(record->images[rank], 0, size_bytes, red_zone_key(record, rank));
+        status = copy(device_address(rank, WINDOW_OUTPUTS), record->images[rank], size_bytes, err);
     }
-    free(image);
     return status;
 }
 
@@ -127,26 +132,16 @@ static enum status arm_call(struct record *record, int number, int rank, struct 
     const struct layout *outputs = &record->options.layouts->outputs;
     const struct call *call = &record->calls[number];
     uint64_t offset = slot_of(outputs, number);
+    uint8_t *image = record->images[rank] + offset;
 
-    if (number >= CHANNEL_SLOTS) {
-        struct call *before = &record->calls[number - CHANNEL_SLOTS];
-        before->ends[rank] = xmalloc(outputs->slot_bytes);
-        enum status read = copy(before->ends[rank], device_address(rank, WINDOW_OUTPUTS + offset),
-                                outputs->slot_bytes, err);
-        if (read != OK) {
-            return read;
-        }
-    }
     enum status status = copy(device_address(rank, WINDOW_INPUTS + slot_of(inputs, number)),
                               call->inputs[rank], inputs->slot_bytes, err);
     if (status != OK) {
         return status;
     }
-    red_zone_write(record->scratch, offset, outputs->slot_bytes, red_zone_key(record, rank));
-    layout_poison(outputs, run_plan(record->options.run, rank)->outputs, record->scratch,
-                  call->poison);
-    return copy(device_address(rank, WINDOW_OUTPUTS + offset), record->scratch, outputs->slot_bytes,
-                err);
+    red_zone_write(image, offset, outputs->slot_bytes, red_zone_key(record, rank));
+    layout_poison(outputs, run_plan(record->options.run, rank)->outputs, image, call->poison);
+    return copy(device_address(rank, WINDOW_OUTPUTS + offset), image, outputs->slot_bytes, err);
 }
 
 enum status record_arm(struct record *record, int first_call, int count, struct error *err)
@@ -159,7 +154,21 @@ enum status record_arm(struct record *record, int first_call, int count, struct 
             status = arm_call(record, call, rank, err);
         }
     }
+    record->armed = first_call + count;
     return status;
+}
+
+/* From now on the outputs of the call have to stay as they are. Its red zones had to all along. */
+static void keep_outputs(struct record *record, int number, int rank)
+{
+    const struct layout *outputs = &record->options.layouts->outputs;
+    const struct tensor_spec *specs = run_plan(record->options.run, rank)->outputs;
+    uint8_t *image = record->images[rank] + slot_of(outputs, number);
+
+    for (int i = 0; i < outputs->count; i++) {
+        memcpy(image + outputs->offsets[i],
+               record->calls[number].outputs[rank] + outputs->offsets[i], specs[i].size_bytes);
+    }
 }
 
 enum status record_finish(struct record *record, int rank, int number, struct error *err)
@@ -181,28 +190,68 @@ enum status record_finish(struct record *record, int rank, int number, struct er
     if (status != OK) {
         return status;
     }
+    keep_outputs(record, number, rank);
     call->is_changed[rank] = memcmp(record->scratch, call->inputs[rank], inputs->slot_bytes) != 0;
     cudaError_t error = cudaMemset(in, OVERWRITE_BYTE, inputs->slot_bytes);
     return error == cudaSuccess ? OK
                                 : error_set(err, ERR_IO, "cudaMemset: %s", cudaGetErrorName(error));
 }
 
-/* Did anything write to the outputs of the call after this rank was done with it? */
-static bool is_late(const struct record *record, int number, int rank)
+/* The last call that was given the slot; -1: none yet. */
+static int call_in_slot(const struct record *record, int slot)
+{
+    int number = record->armed - 1;
+
+    while (number >= 0 && number % CHANNEL_SLOTS != slot) {
+        number--;
+    }
+    return number;
+}
+
+/* Compares the tensors of a slot in `arena` with what they have to be. */
+static void audit_slot(struct record *record, int rank, int slot, const uint8_t *arena)
 {
     const struct layout *outputs = &record->options.layouts->outputs;
     const struct tensor_spec *specs = run_plan(record->options.run, rank)->outputs;
-    const struct call *call = &record->calls[number];
+    int number = call_in_slot(record, slot);
 
-    const uint8_t *end = call->ends[rank] != NULL ? call->ends[rank]
-                                                  : record->arenas[rank] + slot_of(outputs, number);
     for (int i = 0; i < outputs->count; i++) {
-        if (memcmp(call->outputs[rank] + outputs->offsets[i], end + outputs->offsets[i],
-                   specs[i].size_bytes) != 0) {
-            return true;
+        uint64_t offset = layout_slot(outputs, slot) + outputs->offsets[i];
+        if (memcmp(arena + offset, record->images[rank] + offset, specs[i].size_bytes) == 0) {
+            continue;
+        }
+        if (number >= 0) {
+            record->calls[number].is_late[rank] = true;
+        } else if (record->trespassed < 0) {
+            record->trespassed = rank;
+            record->is_slot_unused = true;
+            record->trespass = (struct trespass){.slot = slot, .tensor = i};
         }
     }
-    return false;
+}
+
+enum status record_audit(struct record *record, struct error *err)
+{
+    const struct run *run = record->options.run;
+    uint64_t size_bytes = record->options.outputs_bytes;
+
+    for (int rank = 0; rank < run_world(run); rank++) {
+        enum status status =
+            copy(record->scratch, device_address(rank, WINDOW_OUTPUTS), size_bytes, err);
+        if (status != OK) {
+            return status;
+        }
+        if (record->trespassed < 0 &&
+            layout_find_trespass(&record->options.layouts->outputs, run_plan(run, rank)->outputs,
+                                 record->scratch, size_bytes, red_zone_key(record, rank),
+                                 &record->trespass)) {
+            record->trespassed = rank;
+        }
+        for (int slot = 0; slot < CHANNEL_SLOTS; slot++) {
+            audit_slot(record, rank, slot, record->scratch);
+        }
+    }
+    return OK;
 }
 
 static void report_late(struct result *result, const struct place *place, int rank)
@@ -235,7 +284,7 @@ static bool judge_call(const struct record *record, int number, struct result *r
     if (judgement == JUDGED_RIGHT) {
         return false;
     }
-    if (is_late(record, number, detail.rank)) {
+    if (call->is_late[detail.rank]) {
         report_late(result, &place, detail.rank);
     } else {
         report_judgement(result, &place, &detail);
@@ -261,19 +310,20 @@ static bool find_changed_input(const struct record *record, struct result *resul
 
 static bool find_trespass(const struct record *record, struct result *result)
 {
-    const struct run *run = record->options.run;
-    struct place place = {.stage = "check", .run = run, .call = -1};
-    struct trespass trespass = {0};
+    struct place place = {.stage = "check", .run = record->options.run, .call = -1};
 
-    for (int rank = 0; rank < run_world(run); rank++) {
-        if (layout_find_trespass(&record->options.layouts->outputs, run_plan(run, rank)->outputs,
-                                 record->arenas[rank], record->options.outputs_bytes,
-                                 red_zone_key(record, rank), &trespass)) {
-            report_trespass(result, &place, rank, &trespass);
-            return true;
-        }
+    if (record->trespassed < 0) {
+        return false;
     }
-    return false;
+    if (record->is_slot_unused) {
+        report_verdict(result, &place, VERDICT_CONTRACT_VIOLATION, "red_zone",
+                       "memory of rank %d was written that is for outputs of a later call",
+                       record->trespassed);
+        result->rank = record->trespassed;
+    } else {
+        report_trespass(result, &place, record->trespassed, &record->trespass);
+    }
+    return true;
 }
 
 /* Of calls that were right when they were done. */
@@ -282,7 +332,7 @@ static bool find_late_write(const struct record *record, struct result *result)
     for (int number = 0; number < record->options.calls; number++) {
         for (int rank = 0; rank < run_world(record->options.run); rank++) {
             struct place place = {.stage = "check", .run = record->options.run, .call = number};
-            if (is_late(record, number, rank)) {
+            if (record->calls[number].is_late[rank]) {
                 report_late(result, &place, rank);
                 return true;
             }
@@ -294,15 +344,10 @@ static bool find_late_write(const struct record *record, struct result *result)
 enum status record_judge(struct record *record, struct result *result, bool *is_wrong,
                          struct error *err)
 {
-    uint64_t size_bytes = record->options.outputs_bytes;
+    enum status status = record_audit(record, err);
 
-    for (int rank = 0; rank < run_world(record->options.run); rank++) {
-        record->arenas[rank] = xmalloc(size_bytes);
-        enum status status =
-            copy(record->arenas[rank], device_address(rank, WINDOW_OUTPUTS), size_bytes, err);
-        if (status != OK) {
-            return status;
-        }
+    if (status != OK) {
+        return status;
     }
     bool found = find_changed_input(record, result) || find_trespass(record, result);
     for (int number = 0; number < record->options.calls && !found; number++) {

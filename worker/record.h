@@ -3,8 +3,9 @@
  *
  * record_open makes the inputs of all calls. For each batch of calls record_arm puts inputs and
  * poison into their slots; record_finish, when a rank has finished a call, takes its outputs and
- * overwrites its inputs at once, as the contract allows; record_judge, after the last call and the
- * ranks' teardown, looks for whatever is wrong. Call c uses slot c % PKB_SLOTS.
+ * overwrites its inputs at once, as the contract allows; record_audit, while no call is running,
+ * notes what was written where nothing may be; record_judge, after the last call and the ranks'
+ * teardown, looks for whatever is wrong. Call c uses slot c % PKB_SLOTS.
  */
 #pragma once
 
@@ -29,6 +30,8 @@ void record_close(struct record *record);
 enum status record_prepare(struct record *record, struct error *err); /* all red zones */
 enum status record_arm(struct record *record, int first_call, int count, struct error *err);
 enum status record_finish(struct record *record, int rank, int call, struct error *err);
+enum status record_audit(struct record *record,
+                         struct error *err); /* before slots are used again */
 /* Leaves `result` alone where everything is right, and sets *is_wrong otherwise. */
 enum status record_judge(struct record *record, struct result *result, bool *is_wrong,
                          struct error *err);
