@@ -121,6 +121,8 @@ static pid_t spawn_on_hardware(char *const argv[], int output_fd)
     pid_t child = fork();
 
     if (child == 0) {
+        /* A kernel that is loaded behind one that waits for it never comes. */
+        (void)setenv("CUDA_MODULE_LOADING", "EAGER", 1);
         dup2(output_fd, STDOUT_FILENO);
         dup2(output_fd, STDERR_FILENO);
         execv(argv[0], argv);
