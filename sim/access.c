@@ -336,6 +336,26 @@ void access_wrote(struct warp *warp, const struct access *access, uint32_t mask,
     }
 }
 
+uint8_t *access_place(struct warp *warp, const struct insn *insn, int lane,
+                      const struct access_request *request, uint64_t address)
+{
+    struct access access = {.is_mixed = true};
+
+    access.address[lane] = address;
+    if (address % request->size_bytes != 0) {
+        fault_at(warp, insn, FAULT_MISALIGNED, lane, address, request->size_bytes);
+        return NULL;
+    }
+    if (!resolve_lane(warp, insn, lane, request, &access)) {
+        return NULL;
+    }
+    if (request->kind != ACCESS_LOAD) {
+        access.writer = access.regions[lane] ? engine_writer(warp, insn) : 0;
+        access_wrote(warp, &access, 1u << lane, request->size_bytes);
+    }
+    return access.at[lane];
+}
+
 bool access_read(struct warp *warp, int lane, uint64_t address, void *to, uint32_t size_bytes)
 {
     enum code_space space = space_at(address);

@@ -39,5 +39,9 @@ bool access_resolve(struct warp *warp, const struct insn *insn, uint32_t mask,
 void access_wrote(struct warp *warp, const struct access *access, uint32_t mask,
                   uint32_t size_bytes);
 
+/* Where one lane's access at a generic address is, counted and noted. NULL: it is a fault. */
+uint8_t *access_place(struct warp *warp, const struct insn *insn, int lane,
+                      const struct access_request *request, uint64_t address);
+
 /* Copies from a generic address that one lane can read. False: it cannot. */
 bool access_read(struct warp *warp, int lane, uint64_t address, void *to, uint32_t size_bytes);

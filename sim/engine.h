@@ -52,8 +52,9 @@ void engine_close(struct engine *engine);
 enum { MAP_READ = 1, MAP_WRITE = 2 };
 
 /*
- * A multicast mapping has no `host`: replicas[i] is where the bytes on device i lie, NULL where that
- * device takes no part. Only multimem instructions may use it; to all else it is an illegal address.
+ * A multicast mapping has no `host`: replicas[i] is where the bytes on device i lie, NULL where
+ * that device takes no part. Only multimem instructions may use it; to all else it is an illegal
+ * address.
  */
 struct mapping {
     uint64_t address, size_bytes; /* as the client sees it; bytes, not pages: the bound of access */
@@ -105,7 +106,7 @@ struct launch {
     uint32_t grid[3], block[3];
     uint32_t dynamic_shared_bytes;
     bool is_cooperative;
-    bool is_nccl; /* its traffic counts as NCCL's */
+    bool is_nccl;       /* its traffic counts as NCCL's */
     const void *params; /* kernel->param_bytes, copied */
 };
 /* Checks what a driver checks (sizes, shared memory, cooperative fit): ERR_INVALID. A kernel that

@@ -36,6 +36,7 @@ insn_exec *find_move(const struct insn *insn);
 insn_exec *find_memory(const struct insn *insn);
 insn_exec *find_atom(const struct insn *insn);
 insn_exec *find_multimem(const struct insn *insn);
+insn_exec *find_matrix(const struct insn *insn);
 insn_exec *find_async(const struct insn *insn);
 insn_exec *find_warp(const struct insn *insn);
 insn_exec *find_control(const struct insn *insn);
@@ -108,26 +109,26 @@ static inline bool has_flags_only(const struct insn *insn, uint32_t flags)
 #define EXEC_UNARY(name, lane_type, type, expression)                                              \
     static void name(struct warp *warp, const struct insn *insn, uint32_t mask)                    \
     {                                                                                              \
-        __auto_type d = DESTINATION(lane_type, 0);                                                  \
-        __auto_type a = SOURCE(lane_type, 0);                                                 \
+        __auto_type d = DESTINATION(lane_type, 0);                                                 \
+        __auto_type a = SOURCE(lane_type, 0);                                                      \
         FOR_LANES(lane_type, type x = (type)a[lane]; result = (lane_type)(expression))             \
     }
 #define EXEC_BINARY(name, lane_type, type, expression)                                             \
     static void name(struct warp *warp, const struct insn *insn, uint32_t mask)                    \
     {                                                                                              \
-        __auto_type d = DESTINATION(lane_type, 0);                                                  \
-        __auto_type a = SOURCE(lane_type, 0);                                                 \
-        __auto_type b = SOURCE(lane_type, 1);                                                 \
+        __auto_type d = DESTINATION(lane_type, 0);                                                 \
+        __auto_type a = SOURCE(lane_type, 0);                                                      \
+        __auto_type b = SOURCE(lane_type, 1);                                                      \
         FOR_LANES(lane_type, type x = (type)a[lane]; type y = (type)b[lane];                       \
                   result = (lane_type)(expression))                                                \
     }
 #define EXEC_TERNARY(name, lane_type, type, expression)                                            \
     static void name(struct warp *warp, const struct insn *insn, uint32_t mask)                    \
     {                                                                                              \
-        __auto_type d = DESTINATION(lane_type, 0);                                                  \
-        __auto_type a = SOURCE(lane_type, 0);                                                 \
-        __auto_type b = SOURCE(lane_type, 1);                                                 \
-        __auto_type c = SOURCE(lane_type, 2);                                                 \
+        __auto_type d = DESTINATION(lane_type, 0);                                                 \
+        __auto_type a = SOURCE(lane_type, 0);                                                      \
+        __auto_type b = SOURCE(lane_type, 1);                                                      \
+        __auto_type c = SOURCE(lane_type, 2);                                                      \
         FOR_LANES(lane_type, type x = (type)a[lane]; type y = (type)b[lane];                       \
                   type z = (type)c[lane]; result = (lane_type)(expression))                        \
     }

@@ -196,7 +196,7 @@ static void multimem_load(struct warp *warp, const struct insn *insn, uint32_t m
     for (uint32_t left = mask; left; left &= left - 1) {
         int lane = __builtin_ctz(left);
         struct target target;
-        uint64_t values[VECTOR_MAX];
+        uint64_t values[VECTOR_MAX] = {0};
         if (!reach(warp, insn, lane, size_bytes * insn->vector, &target)) {
             return;
         }

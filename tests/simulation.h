@@ -43,7 +43,7 @@ static inline uint64_t simulation_memory(struct simulation *simulation, int owne
                                          uint64_t size_bytes, void **host)
 {
     int index = simulation->allocations++;
-    uint64_t address = 0x200000000000u + ((uint64_t)index << 32);
+    uint64_t address = 0x200000000000u + (uint64_t)index * 0x100000000u;
     struct error err = {0};
 
     assert_true(index < SIMULATION_ALLOCATIONS);

@@ -89,8 +89,8 @@ static void test_integers_are_cut_extended_and_saturated(void **state)
         const struct integer *from = &integers[k / INTEGERS % INTEGERS];
         bool saturates = k >= INTEGERS * INTEGERS;
         char code[64];
-        snprintf(code, sizeof(code), "cvt%s.%s.%s %%d, %%a;", saturates ? ".sat" : "", to->name,
-                 from->name);
+        (void)snprintf(code, sizeof(code), "cvt%s.%s.%s %%d, %%a;", saturates ? ".sat" : "",
+                       to->name, from->name);
         cut(source, values, from->bytes);
         run(code, to->bytes, from->bytes, source, result);
         for (int i = 0; i < COUNT; i++) {
@@ -129,8 +129,8 @@ static void test_integers_become_floats_in_every_rounding(void **state)
         char code[64];
         cut(source, values, from->bytes);
         for (int is_wide = 0; is_wide < 2; is_wide++) {
-            snprintf(code, sizeof(code), "cvt.%s.%s.%s %%d, %%a;", roundings[k / INTEGERS].name,
-                     is_wide ? "f64" : "f32", from->name);
+            (void)snprintf(code, sizeof(code), "cvt.%s.%s.%s %%d, %%a;",
+                           roundings[k / INTEGERS].name, is_wide ? "f64" : "f32", from->name);
             run(code, is_wide ? 8 : 4, from->bytes, source, result);
             for (int i = 0; i < COUNT; i++) {
                 fesetround(roundings[k / INTEGERS].fenv);
@@ -203,8 +203,8 @@ static void test_floats_become_integers_within_the_range(void **state)
         int rounding = k / INTEGERS % 4;
         bool is_wide = k >= INTEGERS * 4;
         char code[64];
-        snprintf(code, sizeof(code), "cvt.%s.%s.%s %%d, %%a;", whole_roundings[rounding].name,
-                 to->name, is_wide ? "f64" : "f32");
+        (void)snprintf(code, sizeof(code), "cvt.%s.%s.%s %%d, %%a;", whole_roundings[rounding].name,
+                       to->name, is_wide ? "f64" : "f32");
         run(code, to->bytes, is_wide ? 8 : 4, is_wide ? (void *)wide : (void *)values, result);
         for (int i = 0; i < COUNT; i++) {
             uint64_t wanted = integer_of(whole_roundings[rounding].round(values[i]), to, is_wide);
@@ -333,7 +333,7 @@ static void test_f64_and_f32_convert_in_every_rounding(void **state)
     }
     for (int k = 0; k < 4; k++) {
         char code[64];
-        snprintf(code, sizeof(code), "cvt.%s.f32.f64 %%d, %%a;", roundings[k].name);
+        (void)snprintf(code, sizeof(code), "cvt.%s.f32.f64 %%d, %%a;", roundings[k].name);
         run(code, 4, 8, values, result);
         for (int i = 0; i < COUNT; i++) {
             fesetround(roundings[k].fenv);

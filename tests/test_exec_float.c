@@ -107,15 +107,15 @@ static float reciprocal(float a, float b, float c)
 struct row {
     const char *name;
     const char *operands;
-    int sources;
     float (*expect)(float a, float b, float c);
+    int sources;
     bool has_sat;
 };
 static const struct row rows[] = {
-    {"add", "%d, %a, %b", 2, add, true},       {"sub", "%d, %a, %b", 2, sub, true},
-    {"mul", "%d, %a, %b", 2, mul, true},       {"fma", "%d, %a, %b, %c", 3, fused, true},
-    {"div", "%d, %a, %b", 2, quotient, false}, {"sqrt", "%d, %a", 1, root, false},
-    {"rcp", "%d, %a", 1, reciprocal, false},
+    {"add", "%d, %a, %b", add, 2, true},       {"sub", "%d, %a, %b", sub, 2, true},
+    {"mul", "%d, %a, %b", mul, 2, true},       {"fma", "%d, %a, %b, %c", fused, 3, true},
+    {"div", "%d, %a, %b", quotient, 2, false}, {"sqrt", "%d, %a", root, 1, false},
+    {"rcp", "%d, %a", reciprocal, 1, false},
 };
 
 static const struct {
@@ -151,9 +151,10 @@ static void check_row(const struct row *row, int rounding, int flags, const stru
     char code[128];
     struct operation operation = {.code = code, .bytes = 4};
 
-    snprintf(code, sizeof(code), "%s.%s%s%s.f32 %s;", row->name, roundings[rounding].name,
-             flushes ? ".ftz" : "", saturates ? ".sat" : "", row->operands);
-    for (int k = 0; k < row->sources; k++) {
+    memset(result, 0, sizeof(result));
+    (void)snprintf(code, sizeof(code), "%s.%s%s%s.f32 %s;", row->name, roundings[rounding].name,
+                   flushes ? ".ftz" : "", saturates ? ".sat" : "", row->operands);
+    for (int k = 0; k < row->sources && k < 3; k++) {
         operation.sources[k] = given[k];
         operation.source_bytes[k] = 4;
     }
@@ -239,8 +240,8 @@ static void test_comparisons_of_floats_know_nan(void **state)
     fill(&floats);
     for (size_t k = 0; k < sizeof(comparisons) / sizeof(*comparisons); k++) {
         char code[96];
-        snprintf(code, sizeof(code), "setp.%s.f32 %%p, %%a, %%b; selp.b32 %%d, 1, 0, %%p;",
-                 comparisons[k].code);
+        (void)snprintf(code, sizeof(code), "setp.%s.f32 %%p, %%a, %%b; selp.b32 %%d, 1, 0, %%p;",
+                       comparisons[k].code);
         struct operation operation = {
             .code = code, .bytes = 4, .source_bytes = {4, 4}, .sources = {floats.a, floats.b}};
         operation_run(&operation, COUNT, result);
@@ -272,7 +273,7 @@ static void test_f64_arithmetic_is_rounded_once_in_every_mode(void **state)
     }
     for (int k = 0; k < 4; k++) {
         char code[64];
-        snprintf(code, sizeof(code), "fma.%s.f64 %%d, %%a, %%b, %%c;", roundings[k].name);
+        (void)snprintf(code, sizeof(code), "fma.%s.f64 %%d, %%a, %%b, %%c;", roundings[k].name);
         struct operation operation = {
             .code = code, .bytes = 8, .source_bytes = {8, 8, 8}, .sources = {a, b, c}};
         operation_run(&operation, COUNT, result);

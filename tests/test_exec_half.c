@@ -85,8 +85,8 @@ static void check_row(size_t row, const struct narrow *format, const char *type,
     char code[96];
 
     fill(&halves, format);
-    snprintf(code, sizeof(code), "%s.%s%s %s;", rows[row].name, type, is_pair ? "x2" : "",
-             rows[row].operands);
+    (void)snprintf(code, sizeof(code), "%s.%s%s %s;", rows[row].name, type, is_pair ? "x2" : "",
+                   rows[row].operands);
     struct operation operation = {
         .code = code, .bytes = is_pair ? 4 : 2, .sources = {halves.a, halves.b, halves.c}};
     for (int k = 0; k < rows[row].sources; k++) {

@@ -188,10 +188,10 @@ static void check_row(const struct row *row, char sign, int width, const struct 
     char type[8];
     char code[64];
 
-    snprintf(type, sizeof(type), "%c%d", sign, width);
+    (void)snprintf(type, sizeof(type), "%c%d", sign, width);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(code, sizeof(code), row->code, type);
+    (void)snprintf(code, sizeof(code), row->code, type);
 #pragma GCC diagnostic pop
     run_cut(code, width / 8, row->sources, integers, result);
     for (int i = 0; i < COUNT; i++) {

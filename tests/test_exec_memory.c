@@ -47,8 +47,8 @@ static void test_vectors_go_through_every_state_space(void **state)
 
     (void)state;
     simulation_open(&simulation, &one_rank, vectors_ptx);
-    params[0] = simulation_memory(&simulation, 0, 32 * 64, (void **)&from);
-    params[1] = simulation_memory(&simulation, 0, 32 * 64, (void **)&to);
+    params[0] = simulation_memory(&simulation, 0, 2048, (void **)&from);
+    params[1] = simulation_memory(&simulation, 0, 2048, (void **)&to);
     for (uint32_t i = 0; i < 512; i++) {
         from[i] = i * 0x9e3779b9u;
     }
@@ -56,8 +56,8 @@ static void test_vectors_go_through_every_state_space(void **state)
                       &(struct simulation_launch){.kernel = "vectors", .params = params});
     simulation_check(&simulation);
     for (int lane = 0; lane < 32; lane++) {
-        const uint32_t *in = from + lane * 16;
-        const uint32_t *out = to + lane * 16;
+        const uint32_t *in = &from[(size_t)(lane * 16)];
+        const uint32_t *out = &to[(size_t)(lane * 16)];
         for (int i = 0; i < 4; i++) {
             assert_int_equal(out[i], in[3 - i]);
         }
@@ -107,16 +107,17 @@ static void run_atomic(const struct atomic *atomic, uint64_t *word)
     struct simulation simulation;
     uint64_t *host;
 
-    snprintf(text, sizeof(text),
-             HEADER ".visible .entry run(.param .u64 at)\n{\n"
-                    ".reg .b32 %%r<9>; .reg .b64 %%rd<9>; .reg .f32 %%f<3>; .reg .f64 %%fd<3>;"
-                    " .reg .b16 %%h<3>;\n"
-                    "ld.param.u64 %%rd1, [at];\nmov.u32 %%r1, %%laneid;\n"
-                    "neg.s32 %%r2, %%r1;\ncvt.u64.u32 %%rd2, %%r1;\n"
-                    "cvt.rn.f32.u32 %%f1, %%r1;\ncvt.rn.f64.u32 %%fd1, %%r1;\n"
-                    "cvt.rn.f16.u32 %%h1, %%r1;\nmov.b32 %%r4, {%%h1, %%h1};\n"
-                    "cvt.rn.bf16x2.f32 %%r5, %%f1, %%f1;\n%s\nret;\n}\n",
-             atomic->code);
+    (void)snprintf(text, sizeof(text),
+                   HEADER
+                   ".visible .entry run(.param .u64 at)\n{\n"
+                   ".reg .b32 %%r<9>; .reg .b64 %%rd<9>; .reg .f32 %%f<3>; .reg .f64 %%fd<3>;"
+                   " .reg .b16 %%h<3>;\n"
+                   "ld.param.u64 %%rd1, [at];\nmov.u32 %%r1, %%laneid;\n"
+                   "neg.s32 %%r2, %%r1;\ncvt.u64.u32 %%rd2, %%r1;\n"
+                   "cvt.rn.f32.u32 %%f1, %%r1;\ncvt.rn.f64.u32 %%fd1, %%r1;\n"
+                   "cvt.rn.f16.u32 %%h1, %%r1;\nmov.b32 %%r4, {%%h1, %%h1};\n"
+                   "cvt.rn.bf16x2.f32 %%r5, %%f1, %%f1;\n%s\nret;\n}\n",
+                   atomic->code);
     simulation_open(&simulation, &one_rank, text);
     uint64_t address = simulation_memory(&simulation, 0, 64, (void **)&host);
     host[0] = atomic->start;
@@ -220,14 +221,14 @@ static void check_wrong(const struct wrong *wrong)
     void *host;
     int cuda_error = 0;
 
-    snprintf(text, sizeof(text),
-             HEADER ".visible .entry run(.param .u64 at, .param .u64 fixed)\n{\n"
-                    ".reg .b32 %%r<9>; .reg .b64 %%rd<9>;\n"
-                    ".shared .align 4 .b8 all[64];\n.local .align 4 .b8 mine[16];\n"
-                    "ld.param.u64 %%rd1, [at];\nld.param.u64 %%rd2, [fixed];\n"
-                    "mov.u32 %%r1, %%laneid;\nmad.wide.u32 %%rd3, %%r1, 4, %%rd1;\n"
-                    "mov.u64 %%rd4, 0;\n.loc 1 33 1\n%s\nret;\n}\n.file 1 \"solution.cu\"\n",
-             wrong->code);
+    (void)snprintf(text, sizeof(text),
+                   HEADER ".visible .entry run(.param .u64 at, .param .u64 fixed)\n{\n"
+                          ".reg .b32 %%r<9>; .reg .b64 %%rd<9>;\n"
+                          ".shared .align 4 .b8 all[64];\n.local .align 4 .b8 mine[16];\n"
+                          "ld.param.u64 %%rd1, [at];\nld.param.u64 %%rd2, [fixed];\n"
+                          "mov.u32 %%r1, %%laneid;\nmad.wide.u32 %%rd3, %%r1, 4, %%rd1;\n"
+                          "mov.u64 %%rd4, 0;\n.loc 1 33 1\n%s\nret;\n}\n.file 1 \"solution.cu\"\n",
+                   wrong->code);
     simulation_open(&simulation, &one_rank, text);
     params[0] = simulation_memory(&simulation, 0, 64, &host);
     struct mapping mapping = {.address = params[1],

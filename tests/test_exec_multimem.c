@@ -22,13 +22,13 @@ static void open_replicas(struct replicas *replicas, const char *code)
     char text[2048];
     struct error err = {0};
 
-    snprintf(text, sizeof(text),
-             HEADER ".visible .entry run(.param .u64 all, .param .u64 out)\n{\n"
-                    ".reg .b32 %%r<9>; .reg .b64 %%rd<9>; .reg .f32 %%f<9>;\n"
-                    "ld.param.u64 %%rd1, [all];\nld.param.u64 %%rd2, [out];\n"
-                    "mov.u32 %%r1, %%laneid;\nmad.wide.u32 %%rd3, %%r1, 16, %%rd1;\n"
-                    "mad.wide.u32 %%rd4, %%r1, 16, %%rd2;\n%s\nret;\n}\n",
-             code);
+    (void)snprintf(text, sizeof(text),
+                   HEADER ".visible .entry run(.param .u64 all, .param .u64 out)\n{\n"
+                          ".reg .b32 %%r<9>; .reg .b64 %%rd<9>; .reg .f32 %%f<9>;\n"
+                          "ld.param.u64 %%rd1, [all];\nld.param.u64 %%rd2, [out];\n"
+                          "mov.u32 %%r1, %%laneid;\nmad.wide.u32 %%rd3, %%r1, 16, %%rd1;\n"
+                          "mad.wide.u32 %%rd4, %%r1, 16, %%rd2;\n%s\nret;\n}\n",
+                   code);
     simulation_open(&replicas->simulation, &two_ranks, text);
     struct mapping mapping = {.address = multicast_address,
                               .size_bytes = WORDS * sizeof(uint32_t),
@@ -171,8 +171,8 @@ static void test_asynchronous_copies_fill_shared_memory(void **state)
     }
     launch(&replicas);
     simulation_check(&replicas.simulation);
-    for (uint32_t lane = 0; lane < 32; lane++) {
-        const uint32_t *out = replicas.out + (size_t)lane * 4;
+    for (size_t lane = 0; lane < 32; lane++) {
+        const uint32_t *out = &replicas.out[(size_t)lane * 4];
         assert_int_equal(out[0], 0);
         assert_int_equal(out[1], 0);
         assert_int_equal(out[2], lane & 1 ? lane * 4 + 2 : 0);

@@ -5,7 +5,7 @@
 
 static const struct simulation_options one_rank = {.ranks = 1, .seed = 1};
 
-enum { PROLOGUE_MAX = 4096, LANES = 32 };
+enum { PROLOGUE_MAX = 4096, LANES = 32, RESULT_BYTES = 128 };
 
 /* Runs `code` on one warp: %r1 is the lane, %r2 its value (lane * 7 + 3); stores %d. */
 static void run(const char *code, uint32_t result[LANES])
@@ -14,19 +14,20 @@ static void run(const char *code, uint32_t result[LANES])
     struct simulation simulation;
     uint32_t *out;
 
-    snprintf(text, sizeof(text),
-             HEADER ".visible .entry run(.param .u64 out)\n{\n"
-                    ".reg .pred %%p<9>; .reg .b32 %%r<20>; .reg .b32 %%d; .reg .b64 %%rd<9>;\n"
-                    "mov.u32 %%r1, %%laneid;\nmad.lo.u32 %%r2, %%r1, 7, 3;\nmov.u32 %%d, 0;\n"
-                    "%s\nld.param.u64 %%rd1, [out];\nmad.wide.u32 %%rd2, %%r1, 4, %%rd1;\n"
-                    "st.global.u32 [%%rd2], %%d;\nret;\n}\n",
-             code);
+    (void)snprintf(text, sizeof(text),
+                   HEADER
+                   ".visible .entry run(.param .u64 out)\n{\n"
+                   ".reg .pred %%p<9>; .reg .b32 %%r<20>; .reg .b32 %%d; .reg .b64 %%rd<9>;\n"
+                   "mov.u32 %%r1, %%laneid;\nmad.lo.u32 %%r2, %%r1, 7, 3;\nmov.u32 %%d, 0;\n"
+                   "%s\nld.param.u64 %%rd1, [out];\nmad.wide.u32 %%rd2, %%r1, 4, %%rd1;\n"
+                   "st.global.u32 [%%rd2], %%d;\nret;\n}\n",
+                   code);
     simulation_open(&simulation, &one_rank, text);
-    uint64_t address = simulation_memory(&simulation, 0, 4 * LANES, (void **)&out);
+    uint64_t address = simulation_memory(&simulation, 0, RESULT_BYTES, (void **)&out);
     simulation_launch(&simulation,
                       &(struct simulation_launch){.kernel = "run", .params = &address});
     simulation_check(&simulation);
-    memcpy(result, out, 4 * LANES);
+    memcpy(result, out, RESULT_BYTES);
     simulation_close(&simulation);
 }
 
