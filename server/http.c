@@ -4,6 +4,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/problem.h"
+#include "server/framing.h"
 #include "server/listen.h"
 
 #include <assert.h>
@@ -22,6 +23,7 @@ struct peer {
     int fd;
     bool is_kept; /* its request waits for us, not for the client */
     int64_t until_ms;
+    struct uri_note uri; /* of its request */
     struct peer *prev, *next;
 };
 
@@ -122,6 +124,19 @@ bool http_client_is_there(const struct http_request *request)
 
 /* ---- from libmicrohttpd ---- */
 
+static struct peer *peer_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+/* What it returns is the request's first state. */
+static void *note_uri(void *context, const char *uri, struct MHD_Connection *connection)
+{
+    (void)context;
+    uri_note_make(&peer_of(connection)->uri, uri);
+    return NULL;
+}
+
 static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, const char *name,
                                       const char *value)
 {
@@ -136,63 +151,24 @@ static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, co
     return MHD_YES;
 }
 
-struct framing {
-    int lengths;   /* Content-Length headers */
-    int encodings; /* Transfer-Encoding headers */
-    const char *length, *encoding;
-};
-
-static enum MHD_Result take_framing(void *context, enum MHD_ValueKind kind, const char *name,
-                                    const char *value)
-{
-    struct framing *framing = context;
-
-    (void)kind;
-    if (strcasecmp(name, "Content-Length") == 0) {
-        framing->lengths++;
-        framing->length = value;
-    } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
-        framing->encodings++;
-        framing->encoding = value;
-    }
-    return MHD_YES;
-}
-
 static enum status too_large(struct error *err)
 {
     return error_set(err, ERR_TOO_LARGE, "the body is larger than %d bytes", HTTP_BODY_MAX_BYTES);
 }
 
-/* Refuses what could be read in two ways, here and by a proxy in front of us. */
-static enum status check_framing(struct exchange *exchange, struct error *err)
+static enum status check_head(struct exchange *exchange, const char *version, struct error *err)
 {
-    struct framing framing = {0};
-    const char *length = NULL;
+    const struct uri_note *uri = &exchange->peer->uri;
+    struct request_line line = {exchange->request.method, exchange->request.path, version, uri};
+    enum status status = framing_check(exchange->connection, &line, HTTP_BODY_MAX_BYTES, err);
 
-    MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, take_framing, &framing);
-    length = framing.length;
-    exchange->must_close = true;
-    if (framing.lengths > 1) {
-        return error_field(err, ERR_PROTOCOL, "Content-Length", "Content-Length is given twice");
+    exchange->must_close = status != OK;
+    if (status != OK) {
+        return status;
     }
-    if (framing.lengths > 0 && framing.encodings > 0) {
-        return error_field(err, ERR_PROTOCOL, "Transfer-Encoding",
-                           "Content-Length and Transfer-Encoding are both given: send one");
+    if (uri->has_zero) {
+        return error_field(err, ERR_INVALID, uri->place, "a zero byte, %%00, in '%s'", uri->place);
     }
-    if (framing.encodings > 1 ||
-        (framing.encodings == 1 && strcasecmp(framing.encoding, "chunked") != 0)) {
-        return error_field(err, ERR_PROTOCOL, "Transfer-Encoding",
-                           "only Transfer-Encoding: chunked is understood");
-    }
-    if (length != NULL && (strspn(length, "0123456789") != strlen(length) || *length == 0)) {
-        return error_field(err, ERR_PROTOCOL, "Content-Length",
-                           "Content-Length is not a whole number");
-    }
-    if (length != NULL &&
-        (strlen(length) > 18 || strtoll(length, NULL, 10) > HTTP_BODY_MAX_BYTES)) {
-        return too_large(err);
-    }
-    exchange->must_close = false;
     if (exchange->request.query_count > HTTP_QUERY_MAX) {
         return error_set(err, ERR_INVALID, "more than %d query parameters", HTTP_QUERY_MAX);
     }
@@ -234,7 +210,7 @@ static enum MHD_Result send_answer(struct exchange *exchange)
     return result;
 }
 
-static enum MHD_Result begin(struct exchange *exchange)
+static enum MHD_Result begin(struct exchange *exchange, const char *version)
 {
     struct http_server *server = exchange->server;
     struct http_request *request = &exchange->request;
@@ -242,7 +218,7 @@ static enum MHD_Result begin(struct exchange *exchange)
 
     MHD_get_connection_values(exchange->connection, MHD_GET_ARGUMENT_KIND, take_parameter, request);
     exchange->peer->until_ms = clock_monotonic_ms() + HTTP_REQUEST_MS;
-    if (check_framing(exchange, &err) != OK) {
+    if (check_head(exchange, version, &err) != OK) {
         http_refuse(request, &err);
     } else {
         server->hooks.begin(server->hooks.context, request);
@@ -279,18 +255,16 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     struct http_server *server = context;
     struct exchange *exchange = *state;
 
-    (void)version;
     if (exchange == NULL) {
         exchange = xcalloc(1, sizeof *exchange);
         exchange->request.method = method;
         exchange->request.path = url;
         exchange->server = server;
         exchange->connection = connection;
-        exchange->peer =
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+        exchange->peer = peer_of(connection);
         server->request_count++;
         *state = exchange;
-        return begin(exchange);
+        return begin(exchange, version);
     }
     if (*data_bytes > 0) {
         return take_body(exchange, data, data_bytes);
@@ -384,7 +358,8 @@ enum status http_open(struct http_server **server, const char *address,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_POOL_BYTES,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_S, MHD_OPTION_NOTIFY_COMPLETED,
         request_ended, opened, MHD_OPTION_NOTIFY_CONNECTION, connection_changed, opened,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+        MHD_OPTION_URI_LOG_CALLBACK, note_uri, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_END);
     if (opened->daemon == NULL) {
         close(listener);
         free(opened);

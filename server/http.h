@@ -6,8 +6,8 @@
  * over, and again as long as http_has_resumed. A request goes through the hooks: `begin` when its
  * headers are there, `complete` when its body is, `end` when it is gone. Either of the first two
  * may answer it (http_answer, http_refuse); one that `complete` leaves open is kept, with nobody
- * watching its socket, until it is answered. A body that is too large, or framed in two ways, is
- * refused here and reaches no hook but `end`.
+ * watching its socket, until it is answered. A body that is too large, a head that can be
+ * read in two ways, and a zero byte in the URI are refused here and reach no hook but `end`.
  */
 #pragma once
 

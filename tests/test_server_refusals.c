@@ -133,6 +133,17 @@ static const struct refused {
      400,
      "model",
      "control"},
+    {{.path = "/v1/submissions?task=1&model=a%00b", .token = live.sam, .type = raw, .body = "x"},
+     400,
+     "model",
+     "zero byte"},
+    {{.path = "/v1/submissions?task=1&mo%00del=a", .token = live.sam, .type = raw, .body = "x"},
+     400,
+     "mo%00del",
+     "zero byte"},
+    {{.path = "/v1/tasks%00x", .token = live.sam}, 400, "path", "zero byte"},
+    {{.path = "/v1/tasks%00x?a=b", .token = live.sam}, 400, "path", "zero byte"},
+    {{.path = "/v1/tasks/%2500", .token = live.sam}, 404, "", "no task"},
     {{.path = "/v1/submissions?task=1&world=x", .token = live.sam, .type = raw, .body = "x"},
      400,
      "world",
@@ -261,7 +272,7 @@ static void test_what_is_wrong_is_refused_by_name_and_nothing_is_stored(void **s
 
 /* Requests whose bytes matter. `ends`: the server hangs up after its answer. */
 static const struct framed {
-    const char *bytes;
+    const char *bytes; /* each '~' is sent as a zero byte */
     const char *field;
     const char *says;
     int status;
@@ -278,12 +289,47 @@ static const struct framed {
      "Transfer-Encoding", "chunked", 400, true},
     {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\n\r\n", "", "1048576",
      413, true},
+    {"GET /v1/ta~sks HTTP/1.1\r\nHost: x\r\n\r\n", "path", "zero byte", 400, true},
+    {"G~ET /v1/tasks HTTP/1.1\r\nHost: x\r\n\r\n", "path", "zero byte", 400, true},
+    {"GET /v1/submissions?limit=1&cursor=~a HTTP/1.1\r\nHost: x\r\n\r\n", "cursor", "zero byte",
+     400, true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\n"
+     "Content-Length: 5\r\n\r\n0\r\n\r\n",
+     "Transfer-Encoding ", "blank", 400, true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding\t: chunked\r\n"
+     "Content-Length: 5\r\n\r\n0\r\n\r\n",
+     "Transfer-Encoding\t", "blank", 400, true},
+    {"POST /v1/submissions HTTP/1.1\r\n Content-Length: 2\r\nHost: x\r\n\r\n{}", " Content-Length",
+     "blank", 400, true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n 2\r\n\r\n{}",
+     "Content-Length2", "one line", 400, true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n \r\n\r\n{}",
+     "Content-Length", "one line", 400, true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nA: b\rC: d\r\nContent-Length: 2\r\n\r\n{}", "A",
+     "control", 400, true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nA: b~\r\nContent-Length: 2\r\n\r\n{}",
+     "Content-Length", "control", 400, true},
+    {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 2~5\r\n\r\n{}", "Content-Length",
+     "control", 400, true},
     {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nAuthorization: Basic abc\r\n"
      "Content-Length: 2\r\n\r\n{}",
      "Authorization", "bearer", 401, false},
 };
 
-static void test_a_body_framed_in_two_ways_is_refused_and_the_connection_closed(void **state)
+/* Sends it with its zero bytes. */
+static void send_framed(int fd, const char *bytes)
+{
+    struct buffer text = {0};
+
+    buffer_append(&text, bytes, strlen(bytes));
+    for (size_t i = 0; i < text.size_bytes; i++) {
+        text.data[i] = text.data[i] == '~' ? 0 : text.data[i];
+    }
+    assert_true(live_send(fd, text.data, text.size_bytes));
+    buffer_release(&text);
+}
+
+static void test_what_can_be_read_in_two_ways_is_refused_and_the_connection_closed(void **state)
 {
     struct answer answer = {0};
     char byte;
@@ -293,7 +339,7 @@ static void test_a_body_framed_in_two_ways_is_refused_and_the_connection_closed(
         struct refused wanted = {
             {.path = framed[i].bytes}, framed[i].status, framed[i].field, framed[i].says};
         int fd = live_connect(&live);
-        assert_true(live_send(fd, framed[i].bytes, strlen(framed[i].bytes)));
+        send_framed(fd, framed[i].bytes);
         assert_true(live_receive(fd, &answer));
         check_problem(&answer, &wanted);
         buffer_release(&answer.body);
@@ -308,6 +354,30 @@ static void test_a_body_framed_in_two_ways_is_refused_and_the_connection_closed(
         close(fd);
     }
     assert_int_equal(live_count(&live, "SELECT count(*) FROM submission"), 0);
+}
+
+static void test_a_head_that_can_be_read_in_one_way_only_is_served(void **state)
+{
+    static const char *const heads[] = {
+        "\r\n\r\nGET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /healthz HTTP/1.1\nHost:x\nEmpty:\nBlanks: \t \nCookie: a=b; c=d\n\n",
+        "GET /healthz HTTP/1.1\r\nHost:  x  \r\nEmpty:\r\nX-Word: caf\xc3\xa9\t1\r\n\r\n",
+        "GET /%68ealthz? HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /healthz HTTP/1.0\r\n\r\n",
+    };
+    struct answer answer = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        int fd = live_connect(&live);
+        for (const char *byte = heads[i]; *byte != 0; byte++) {
+            assert_true(live_send(fd, byte, 1));
+        }
+        assert_true(live_receive(fd, &answer));
+        assert_int_equal(answer.status, 200);
+        buffer_release(&answer.body);
+        close(fd);
+    }
 }
 
 static void test_a_body_without_a_length_is_counted(void **state)
@@ -380,7 +450,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     static const struct CMUnitTest tests[] = {
         TEST(test_what_is_wrong_is_refused_by_name_and_nothing_is_stored),
-        TEST(test_a_body_framed_in_two_ways_is_refused_and_the_connection_closed),
+        TEST(test_what_can_be_read_in_two_ways_is_refused_and_the_connection_closed),
+        TEST(test_a_head_that_can_be_read_in_one_way_only_is_served),
         TEST(test_a_body_without_a_length_is_counted),
         TEST(test_a_source_beyond_its_limit_is_too_large),
     };
