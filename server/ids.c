@@ -2,8 +2,9 @@
 
 #include <assert.h>
 #include <sodium.h>
-#include <stdbool.h>
 #include <string.h>
+
+static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
 
 enum { TIME_BYTES = 6, ID_BYTES = TIME_BYTES + 10, ID_DIGITS = 26, PREFIX_MAX = 8 };
 
@@ -20,7 +21,6 @@ static bool count_up(unsigned char *random, int size)
 
 void id_make(struct id_maker *maker, const char *prefix, int64_t now_ms, char id[static ID_MAX])
 {
-    static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
     unsigned char bytes[ID_BYTES];
     size_t used = strlen(prefix);
 
@@ -46,4 +46,12 @@ void id_make(struct id_maker *maker, const char *prefix, int64_t now_ms, char id
         id[used++] = digits[value];
     }
     id[used] = 0;
+}
+
+bool id_is_valid(const char *prefix, const char *text)
+{
+    size_t used = strlen(prefix);
+
+    return strncmp(text, prefix, used) == 0 && text[used] == '_' &&
+           strlen(text + used + 1) == ID_DIGITS && strspn(text + used + 1, digits) == ID_DIGITS;
 }

@@ -15,3 +15,6 @@ struct id_maker { /* starts as {0} */
 
 /* Writes a new id with `prefix` ("sub", "job"); `now_ms` is wall clock. */
 void id_make(struct id_maker *maker, const char *prefix, int64_t now_ms, char id[static ID_MAX]);
+
+/* Whether `text` has the form of an id with this prefix. */
+bool id_is_valid(const char *prefix, const char *text);

@@ -207,6 +207,10 @@ enum status submissions_list(struct call *call, struct error *err)
     struct submission *submissions = NULL;
     enum status status = call_query_int(call, "limit", 1, LIST_LIMIT_MAX, &limit, err);
 
+    if (status == OK && cursor != NULL && !id_is_valid("sub", cursor)) {
+        status = error_field(err, ERR_INVALID, "cursor",
+                             "not a cursor: give the key next_cursor of the page before");
+    }
     if (status != OK) {
         return status;
     }
