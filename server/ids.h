@@ -8,6 +8,8 @@
 
 #include "common/job.h"
 
+#include <stdbool.h>
+
 struct id_maker { /* starts as {0} */
     int64_t last_ms;
     unsigned char random[10];
