@@ -23,6 +23,7 @@ struct call {
     const struct route *route;
     struct token token;
     char id[NAME_MAX_BYTES]; /* the variable part of the path */
+    bool is_source;          /* the body is a CUDA source, not JSON */
 
     int http_status; /* of the answer; 0: none yet */
     const char *content_type;

@@ -30,12 +30,16 @@ static bool line_is_whole(const struct request_line *line)
            line->version == line->path + line->uri->size_bytes + 1;
 }
 
+/* Headers of which a second one would be read by some and passed over by others. */
+static const char *const single_headers[] = {"Content-Length", "Transfer-Encoding", "Content-Type",
+                                             "Authorization", "Host"};
+enum { CONTENT_LENGTH, TRANSFER_ENCODING, SINGLE_HEADERS = 5 };
+
 struct framing {
-    int lengths;   /* Content-Length headers */
-    int encodings; /* Transfer-Encoding headers */
-    const char *length, *encoding;
-    const char *name, *end;    /* of the header before, or of the request line */
-    char odd[ERROR_FIELD_MAX]; /* the first header that is not as it should be */
+    const char *single[SINGLE_HEADERS]; /* their values, or NULL */
+    const char *repeated;               /* the first that is given twice */
+    const char *name, *end;             /* of the header before, or of the request line */
+    char odd[ERROR_FIELD_MAX];          /* the first header that is not as it should be */
 };
 
 static bool is_token(const char *name)
@@ -78,12 +82,14 @@ static enum MHD_Result take_header(void *context, enum MHD_ValueKind kind, const
     }
     framing->name = name;
     framing->end = value + strlen(value);
-    if (strcasecmp(name, "Content-Length") == 0) {
-        framing->lengths++;
-        framing->length = value;
-    } else if (strcasecmp(name, "Transfer-Encoding") == 0) {
-        framing->encodings++;
-        framing->encoding = value;
+    for (int i = 0; i < SINGLE_HEADERS; i++) {
+        if (strcasecmp(name, single_headers[i]) != 0) {
+            continue;
+        }
+        if (framing->single[i] != NULL && framing->repeated == NULL) {
+            framing->repeated = single_headers[i];
+        }
+        framing->single[i] = value;
     }
     return MHD_YES;
 }
@@ -129,17 +135,19 @@ enum status framing_check(struct MHD_Connection *connection, const struct reques
                            " the colon and no control character",
                            framing.odd);
     }
-    if (framing.lengths > 1) {
-        return error_field(err, ERR_PROTOCOL, "Content-Length", "Content-Length is given twice");
+    if (framing.repeated != NULL) {
+        return error_field(err, ERR_PROTOCOL, framing.repeated, "%s is given twice",
+                           framing.repeated);
     }
-    if (framing.lengths > 0 && framing.encodings > 0) {
+    const char *length = framing.single[CONTENT_LENGTH];
+    const char *encoding = framing.single[TRANSFER_ENCODING];
+    if (length != NULL && encoding != NULL) {
         return error_field(err, ERR_PROTOCOL, "Transfer-Encoding",
                            "Content-Length and Transfer-Encoding are both given: send one");
     }
-    if (framing.encodings > 1 ||
-        (framing.encodings == 1 && strcasecmp(framing.encoding, "chunked") != 0)) {
+    if (encoding != NULL && strcasecmp(encoding, "chunked") != 0) {
         return error_field(err, ERR_PROTOCOL, "Transfer-Encoding",
                            "only Transfer-Encoding: chunked is understood");
     }
-    return framing.lengths == 0 ? OK : check_length(framing.length, body_max_bytes, err);
+    return length == NULL ? OK : check_length(length, body_max_bytes, err);
 }

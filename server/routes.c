@@ -17,27 +17,27 @@ enum {
 };
 
 const struct route routes[] = {
-    {"GET", "/healthz", 0, false, {0}, health_get},
-    {"GET", "/v1/openapi.yaml", 0, false, {0}, openapi_get},
+    {"GET", "/healthz", 0, BODY_NONE, {0}, health_get},
+    {"GET", "/v1/openapi.yaml", 0, BODY_NONE, {0}, openapi_get},
     {"POST",
      "/v1/submissions",
      SUBMITTERS,
-     true,
+     BODY_JSON_OR_SOURCE,
      {"task", "world", "dtype", "device", "model"},
      submissions_post},
-    {"GET", "/v1/submissions", READERS, false, {"limit", "cursor"}, submissions_list},
-    {"GET", "/v1/submissions/{}", READERS, false, {0}, submissions_get},
-    {"GET", "/v1/submissions/{}/jobs", READERS, false, {0}, submissions_jobs},
-    {"GET", "/v1/jobs/{}", READERS, false, {"wait", "since"}, jobs_get},
-    {"GET", "/v1/jobs/{}/log", READERS, false, {0}, jobs_log},
-    {"GET", "/v1/tasks", READERS, false, {0}, tasks_list},
-    {"GET", "/v1/tasks/{}", READERS, false, {0}, tasks_get},
-    {"GET", "/v1/tasks/{}/header", READERS, false, {"dtype"}, tasks_header},
-    {"GET", "/v1/tasks/{}/board", READERS, false, {"world", "dtype", "device"}, tasks_board},
-    {"POST", "/v1/workers", WORKERS, true, {0}, workers_post},
-    {"POST", "/v1/workers/{}/lease", WORKERS, true, {0}, workers_lease},
-    {"POST", "/v1/jobs/{}/heartbeat", WORKERS, true, {0}, jobs_heartbeat},
-    {"POST", "/v1/jobs/{}/result", WORKERS, true, {0}, jobs_result},
+    {"GET", "/v1/submissions", READERS, BODY_NONE, {"limit", "cursor"}, submissions_list},
+    {"GET", "/v1/submissions/{}", READERS, BODY_NONE, {0}, submissions_get},
+    {"GET", "/v1/submissions/{}/jobs", READERS, BODY_NONE, {0}, submissions_jobs},
+    {"GET", "/v1/jobs/{}", READERS, BODY_NONE, {"wait", "since"}, jobs_get},
+    {"GET", "/v1/jobs/{}/log", READERS, BODY_NONE, {0}, jobs_log},
+    {"GET", "/v1/tasks", READERS, BODY_NONE, {0}, tasks_list},
+    {"GET", "/v1/tasks/{}", READERS, BODY_NONE, {0}, tasks_get},
+    {"GET", "/v1/tasks/{}/header", READERS, BODY_NONE, {"dtype"}, tasks_header},
+    {"GET", "/v1/tasks/{}/board", READERS, BODY_NONE, {"world", "dtype", "device"}, tasks_board},
+    {"POST", "/v1/workers", WORKERS, BODY_JSON, {0}, workers_post},
+    {"POST", "/v1/workers/{}/lease", WORKERS, BODY_JSON, {0}, workers_lease},
+    {"POST", "/v1/jobs/{}/heartbeat", WORKERS, BODY_JSON, {0}, jobs_heartbeat},
+    {"POST", "/v1/jobs/{}/result", WORKERS, BODY_JSON, {0}, jobs_result},
 };
 const int route_count = sizeof routes / sizeof routes[0];
 
@@ -138,6 +138,46 @@ static enum status check_query(const struct call *call, struct error *err)
     return OK;
 }
 
+/* Whether a Content-Type is `wanted`, in UTF-8. */
+static bool type_is(const char *type, const char *wanted)
+{
+    static const char blanks[] = " \t";
+
+    if (strncasecmp(type, wanted, strlen(wanted)) != 0) {
+        return false;
+    }
+    const char *rest = type + strlen(wanted);
+    rest += strspn(rest, blanks);
+    if (*rest != ';') {
+        return *rest == 0;
+    }
+    rest += 1 + strspn(rest + 1, blanks);
+    size_t length = strcspn(rest, blanks);
+    if (rest[length + strspn(rest + length, blanks)] != 0) {
+        return false;
+    }
+    return (length == strlen("charset=utf-8") && strncasecmp(rest, "charset=utf-8", length) == 0) ||
+           (length == strlen("charset=\"utf-8\"") &&
+            strncasecmp(rest, "charset=\"utf-8\"", length) == 0);
+}
+
+static enum status check_type(struct call *call, struct error *err)
+{
+    const char *type = http_header(call->http, "Content-Type");
+    bool may_be_source = call->route->body == BODY_JSON_OR_SOURCE;
+
+    if (type != NULL && type_is(type, "application/json")) {
+        return OK;
+    }
+    if (type != NULL && may_be_source && type_is(type, "text/x-cuda")) {
+        call->is_source = true;
+        return OK;
+    }
+    return error_field(err, ERR_INVALID, "Content-Type",
+                       "the body is of type '%.60s': send application/json%s, in UTF-8",
+                       type == NULL ? "" : type, may_be_source ? " or text/x-cuda" : "");
+}
+
 enum status route_check(struct call *call, int64_t wall_ms, struct db *reader, struct error *err)
 {
     enum status status = OK;
@@ -145,5 +185,8 @@ enum status route_check(struct call *call, int64_t wall_ms, struct db *reader, s
     if (call->route->roles != 0) {
         status = check_token(call, wall_ms, reader, err);
     }
-    return status == OK ? check_query(call, err) : status;
+    if (status == OK) {
+        status = check_query(call, err);
+    }
+    return status == OK && call->route->body != BODY_NONE ? check_type(call, err) : status;
 }

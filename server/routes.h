@@ -9,11 +9,13 @@
 
 enum { ROUTE_QUERY_MAX = 6 };
 
+enum body { BODY_NONE, BODY_JSON, BODY_JSON_OR_SOURCE };
+
 struct route {
     const char *method;
     const char *path; /* "{}" stands for one segment, which goes to call->id */
     unsigned roles;   /* bits of enum role; 0: anybody, without a token */
-    bool writes;      /* its handler runs inside the turn's transaction */
+    enum body body;   /* where there is one, the handler runs inside the turn's transaction */
     const char *query[ROUTE_QUERY_MAX];
     enum status (*handle)(struct call *call, struct error *err);
 };
@@ -27,5 +29,6 @@ extern const int route_count;
  */
 enum status route_find(struct call *call, char *allow, size_t allow_bytes, struct error *err);
 
-/* Checks token and role, and that the query has known parameters only, each once. */
+/* Checks token and role, that the query has known parameters only, each once, and that the body is
+ * of a type that the route takes: fills in call->token and call->is_source. */
 enum status route_check(struct call *call, int64_t wall_ms, struct db *reader, struct error *err);

@@ -50,7 +50,7 @@ static void on_complete(void *context, struct http_request *http)
     struct call *call = http->owner;
     struct error err = {0};
 
-    if (call->route->writes) {
+    if (call->route->body != BODY_NONE) {
         call_list_append(&service->writes, call);
         return;
     }

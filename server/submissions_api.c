@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum { WORLD_DEFAULT = 4 };
 
@@ -98,17 +97,13 @@ static enum status read_raw(const struct call *call, struct submission_request *
 static enum status read_request(const struct call *call, struct submission_request *request,
                                 struct error *err)
 {
-    static const char raw[] = "text/x-cuda";
-    const char *type = http_header(call->http, "Content-Type");
-
-    if (type != NULL && strncasecmp(type, raw, sizeof raw - 1) == 0) {
+    if (call->is_source) {
         return read_raw(call, request, err);
     }
     if (call->http->query_count > 0) {
         return error_field(err, ERR_INVALID, call->http->query[0].name,
                            "settings belong into the JSON body, or send the source alone as"
-                           " Content-Type: %s",
-                           raw);
+                           " Content-Type: text/x-cuda");
     }
     return submission_request_read(request, call->http->body.data, call->http->body.size_bytes,
                                    err);
