@@ -129,7 +129,10 @@ static void go_to_calls(struct scene *scene)
             say(scene, rank, steps[i].answer);
         }
     }
-    peers_send_calls(&scene->peers, &(struct calls_body){.first_call = 3, .count = 2});
+    for (int rank = 0; rank < WORLD; rank++) {
+        peers_send_calls(&scene->peers, rank, &(struct calls_body){.first_call = 3, .count = 2});
+    }
+    assert_int_equal(peers_steps(&scene->peers), 0);
     turn(scene);
 }
 

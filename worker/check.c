@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/mem.h"
 #include "worker/arena.h"
+#include "worker/grants.h"
 #include "worker/layout.h"
 #include "worker/record.h"
 
@@ -19,11 +20,11 @@ enum {
     RUN_CALLS = FIRST_BATCH_CALLS + SECOND_BATCH_CALLS,
     SETTLE_MS = 1000,
     LINGER_TURNS = 24, /* more than a simulator takes to see that everybody waits */
+    HOLD_TURNS = 12,   /* enough for that, and fewer than it takes to prove a deadlock */
+    HOLD_STEPS = 3,    /* without news of any rank */
+    HOLD_STEPS_MAX = 64,
     SIGNAL_BYTES = 65536,
-    SYMM_ALLOCATIONS_MAX = 64,
 };
-
-#define SYMM_BYTES_MAX (UINT64_C(8) << 30)
 
 struct check {
     struct peers *peers;
@@ -38,10 +39,7 @@ struct check {
     /* of the run */
     struct place place;
     struct record *record;
-    struct arena symm[SYMM_ALLOCATIONS_MAX][WORLD_MAX];
-    int symm_count;
-    uint64_t symm_next; /* offset in every window */
-    enum symm_refusal symm_refusal;
+    struct grants grants;
 };
 
 /* ---- waiting for the ranks ---- */
@@ -76,108 +74,9 @@ static enum status conclude_failure(struct check *check, struct error *err)
             is_busy |= peers_is_in_code(check->peers, rank);
         }
     }
-    report_failure(check->result, &check->place, check->peers, check->symm_refusal);
+    report_failure(check->result, &check->place, check->peers, check->grants.refusal);
     check->is_decided = true;
     return status;
-}
-
-static void release_symm(struct arena arenas[WORLD_MAX])
-{
-    for (int rank = 0; rank < WORLD_MAX; rank++) {
-        arena_release(&arenas[rank]);
-    }
-}
-
-static void answer_symm(struct check *check, const struct symm_grant_body *grant)
-{
-    const struct arena *arenas = check->symm[check->symm_count];
-    int fds[WORLD_MAX];
-
-    for (int rank = 0; rank < check->peers->world; rank++) {
-        fds[rank] = arenas[rank].fd;
-    }
-    for (int rank = 0; rank < check->peers->world; rank++) {
-        if (check->peers->peer[rank].is_asking) {
-            check->peers->peer[rank].is_asking = false;
-            peers_send(
-                check->peers, rank,
-                &(struct message_parts){.kind = MESSAGE_SYMM_GRANT,
-                                        .body = grant,
-                                        .size_bytes = sizeof *grant,
-                                        .fds = fds,
-                                        .fd_count = grant->code == 0 ? check->peers->world : 0},
-                RANK_SETUP);
-        }
-    }
-}
-
-/* Allocates `size_bytes` on every rank, zeroed. */
-static enum status make_symm(struct check *check, uint64_t size_bytes, struct error *err)
-{
-    struct arena *arenas = check->symm[check->symm_count];
-    enum status status = arena_round(&size_bytes, 0, err);
-
-    if (status == OK && (check->symm_count == SYMM_ALLOCATIONS_MAX - 1 ||
-                         check->symm_next + size_bytes > WINDOW_SYMM + SYMM_BYTES_MAX)) {
-        status = error_set(err, ERR_LIMIT, "too much symmetric memory");
-    }
-    for (int rank = 0; rank < check->peers->world && status == OK; rank++) {
-        struct arena_place place = {.address = window_address(rank, check->symm_next),
-                                    .size_bytes = size_bytes,
-                                    .device_count = arena_device_count(check->peers->world)};
-        status = arena_make(&arenas[rank], arena_device(rank), &place, err);
-        if (status == OK &&
-            cudaMemset((void *)(uintptr_t)arenas[rank].address, 0, size_bytes) != cudaSuccess) {
-            status = error_set(err, ERR_IO, "cannot clear symmetric memory");
-        }
-    }
-    return status;
-}
-
-static void grant_symm(struct check *check, uint64_t size_bytes)
-{
-    struct error err = {0};
-    enum status status =
-        size_bytes > SYMM_BYTES_MAX ? ERR_LIMIT : make_symm(check, size_bytes, &err);
-    struct arena *arenas = check->symm[check->symm_count];
-
-    if (status != OK) {
-        release_symm(arenas);
-        check->symm_refusal = status == ERR_LIMIT ? SYMM_NO_MEMORY : SYMM_FAILED;
-        answer_symm(check, &(struct symm_grant_body){.code = status == ERR_LIMIT
-                                                                 ? cudaErrorMemoryAllocation
-                                                                 : cudaErrorUnknown});
-        return;
-    }
-    answer_symm(check, &(struct symm_grant_body){.offset = check->symm_next,
-                                                 .mapped_bytes = arenas[0].size_bytes});
-    check->symm_next += arenas[0].size_bytes + SYMM_GAP_BYTES;
-    check->symm_count++;
-}
-
-/* pkb_symm_alloc is collective: all ranks ask for the same, or whoever asks is refused. */
-static void serve_symm(struct check *check)
-{
-    const struct peer *peers = check->peers->peer;
-    int asking = 0;
-    int in_code = 0;
-    bool is_equal = true;
-    uint64_t size_bytes = 0;
-
-    for (int rank = 0; rank < check->peers->world; rank++) {
-        in_code += peers_is_in_code(check->peers, rank);
-        if (peers[rank].is_asking) {
-            is_equal &= asking == 0 || peers[rank].asked_bytes == size_bytes;
-            size_bytes = peers[rank].asked_bytes;
-            asking++;
-        }
-    }
-    if (asking == check->peers->world && is_equal) {
-        grant_symm(check, size_bytes);
-    } else if (asking > 0 && in_code == 0) {
-        check->symm_refusal = SYMM_NOT_EQUAL;
-        answer_symm(check, &(struct symm_grant_body){.code = cudaErrorInvalidValue});
-    }
 }
 
 /* Until all ranks have done what they were told, or the job is decided. */
@@ -200,7 +99,7 @@ static enum status await(struct check *check, struct error *err)
             report_stuck(check->result, &check->place, check->peers);
             check->is_decided = true;
         }
-        serve_symm(check);
+        grants_serve(&check->grants, check->peers);
     }
     return status;
 }
@@ -348,7 +247,7 @@ static enum status begin_run(struct check *check, const struct layouts *layouts,
         }
     }
     set_stage(check, "setup");
-    check->symm_next = WINDOW_SYMM + check->signal_bytes + SYMM_GAP_BYTES;
+    grants_begin(&check->grants, check->signal_bytes);
     for (int rank = 0; rank < check->peers->world && status == OK; rank++) {
         status = layouts_describe(layouts, check->place.run, rank, body, err);
         if (status == OK) {
@@ -370,23 +269,88 @@ static enum status linger(struct check *check, struct error *err)
     for (int i = 0; i < LINGER_TURNS && status == OK; i++) {
         status = turn(check, err);
     }
-    return status == OK ? record_audit(check->record, err) : status;
+    for (int rank = 0; rank < check->peers->world && status == OK; rank++) {
+        status = record_audit(check->record, rank, err);
+    }
+    return status;
 }
 
+/* A call that is no poll: a simulator that looks for a deadlock begins again. */
+static enum status stir(struct error *err)
+{
+    cudaEvent_t event = NULL;
+    cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+
+    if (error == cudaSuccess) {
+        error = cudaEventDestroy(event);
+    }
+    return error == cudaSuccess ? OK
+                                : error_set(err, ERR_IO, "an event: %s", cudaGetErrorName(error));
+}
+
+/* All but one rank run. They get time to go as far as they can without it. */
+static enum status hold(struct check *check, struct error *err)
+{
+    enum status status = OK;
+    int steps_without_news = 0;
+
+    for (int step = 0; step < HOLD_STEPS_MAX && steps_without_news < HOLD_STEPS; step++) {
+        int before = peers_steps(check->peers);
+        for (int i = 0; i < HOLD_TURNS && status == OK; i++) {
+            status = turn(check, err);
+        }
+        if (status == OK) {
+            status = stir(err);
+        }
+        if (status != OK || peers_failed(check->peers) >= 0) {
+            break;
+        }
+        steps_without_news = peers_steps(check->peers) > before ? 0 : steps_without_news + 1;
+    }
+    return status;
+}
+
+static enum status start_calls(struct check *check, int rank, const struct calls_body *calls,
+                               struct error *err)
+{
+    enum status status = record_arm(check->record, rank, calls->first_call, calls->count, err);
+
+    if (status == OK) {
+        peers_send_calls(check->peers, rank, calls);
+    }
+    return status;
+}
+
+/* One rank comes late: until then its inputs are not there and its outputs belong to nobody, so
+ * that what the others do to them too early shows. */
 static enum status call_batch(struct check *check, int first_call, int count, struct error *err)
 {
     struct calls_body calls = {.first_call = first_call, .count = count};
-    enum status status = record_arm(check->record, first_call, count, err);
+    int world = check->peers->world;
+    int late = (int)((check->job->seed + (uint64_t)first_call) % (uint64_t)world);
 
-    if (status != OK) {
-        return status;
-    }
     for (int i = 0; i < count; i++) {
         calls.slots[i] = (first_call + i) % CHANNEL_SLOTS;
     }
     check->place.call = first_call;
-    peers_send_calls(check->peers, &calls);
-    status = await(check, err);
+    enum status status = record_withhold(check->record, late, first_call, count, err);
+    for (int rank = 0; rank < world && status == OK; rank++) {
+        if (rank != late) {
+            status = start_calls(check, rank, &calls, err);
+        }
+    }
+    if (status == OK && world > 1) {
+        status = hold(check, err);
+    }
+    if (status == OK) {
+        status = record_audit(check->record, late, err);
+    }
+    if (status == OK) {
+        status = start_calls(check, late, &calls, err);
+    }
+    if (status == OK) {
+        status = await(check, err);
+    }
     return status == OK && !check->is_decided ? linger(check, err) : status;
 }
 
@@ -437,9 +401,7 @@ static enum status one_run(struct check *check, int index, struct error *err)
     enum status status = run_steps(check, &layouts, err);
     record_close(check->record);
     check->record = NULL;
-    while (check->symm_count > 0) {
-        release_symm(check->symm[--check->symm_count]);
-    }
+    grants_release(&check->grants);
     return status;
 }
 
@@ -448,9 +410,11 @@ static void release(struct check *check)
     for (int i = 0; i < check->run_count; i++) {
         run_close(check->runs[i]);
     }
-    release_symm(check->inputs);
-    release_symm(check->outputs);
-    release_symm(check->signals);
+    for (int rank = 0; rank < WORLD_MAX; rank++) {
+        arena_release(&check->inputs[rank]);
+        arena_release(&check->outputs[rank]);
+        arena_release(&check->signals[rank]);
+    }
 }
 
 enum status check_job(struct peers *peers, const struct job_body *job, struct result *result,

@@ -87,18 +87,28 @@ void peers_send(struct peers *peers, int rank, const struct message_parts *parts
     peers->is_status_new = true;
 }
 
-void peers_send_calls(struct peers *peers, const struct calls_body *calls)
+void peers_send_calls(struct peers *peers, int rank, const struct calls_body *calls)
 {
+    struct peer *peer = &peers->peer[rank];
+
+    peer->first_call = calls->first_call;
+    peer->calls = calls->count;
+    peer->entered = peer->returned = peer->finished = 0;
+    peers_send(
+        peers, rank,
+        &(struct message_parts){.kind = MESSAGE_CALLS, .body = calls, .size_bytes = sizeof *calls},
+        RANK_WAITING);
+}
+
+int peers_steps(const struct peers *peers)
+{
+    int steps = 0;
+
     for (int rank = 0; rank < peers->world; rank++) {
-        struct peer *peer = &peers->peer[rank];
-        peer->first_call = calls->first_call;
-        peer->calls = calls->count;
-        peer->entered = peer->returned = peer->finished = 0;
-        peers_send(peers, rank,
-                   &(struct message_parts){
-                       .kind = MESSAGE_CALLS, .body = calls, .size_bytes = sizeof *calls},
-                   RANK_WAITING);
+        const struct peer *peer = &peers->peer[rank];
+        steps += peer->entered + peer->returned + peer->finished;
     }
+    return steps;
 }
 
 static void note_code(struct peers *peers, int rank, const struct progress_body *body)

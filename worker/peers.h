@@ -57,7 +57,9 @@ void peers_set_stage(struct peers *peers, const char *stage, const char *case_na
 /* Sends, and the rank is in `phase` from now on. A rank that cannot be sent to is gone. */
 void peers_send(struct peers *peers, int rank, const struct message_parts *parts,
                 enum rank_phase phase);
-void peers_send_calls(struct peers *peers, const struct calls_body *calls);
+void peers_send_calls(struct peers *peers, int rank, const struct calls_body *calls);
+/* How often the ranks have entered, left or finished a call; grows while they get on. */
+int peers_steps(const struct peers *peers);
 
 /* Takes in what is there. Only what `finished` returns is an error. */
 enum status peers_turn(struct peers *peers, struct error *err);

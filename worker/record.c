@@ -24,7 +24,7 @@ struct call {
 struct record {
     struct record_options options;
     struct call *calls;
-    int armed;                  /* calls: the later ones have no slot yet */
+    int armed[WORLD_MAX];       /* calls: the later ones have no slot yet */
     uint8_t *images[WORLD_MAX]; /* all outputs, as they may be while no call is running */
     uint8_t *scratch;           /* a slot of inputs, or all outputs */
     /* The first memory that was written and that no call may write. */
@@ -51,6 +51,15 @@ static enum status copy(void *to, const void *from, uint64_t size_bytes, struct 
 
     return error == cudaSuccess ? OK
                                 : error_set(err, ERR_IO, "cudaMemcpy: %s", cudaGetErrorName(error));
+}
+
+/* Makes inputs useless. */
+static enum status overwrite(void *inputs, uint64_t size_bytes, struct error *err)
+{
+    cudaError_t error = cudaMemset(inputs, OVERWRITE_BYTE, size_bytes);
+
+    return error == cudaSuccess ? OK
+                                : error_set(err, ERR_IO, "cudaMemset: %s", cudaGetErrorName(error));
 }
 
 static void *device_address(int rank, uint64_t offset)
@@ -144,18 +153,33 @@ static enum status arm_call(struct record *record, int number, int rank, struct 
     return copy(device_address(rank, WINDOW_OUTPUTS + offset), image, outputs->slot_bytes, err);
 }
 
-enum status record_arm(struct record *record, int first_call, int count, struct error *err)
+enum status record_withhold(struct record *record, int rank, int first_call, int count,
+                            struct error *err)
 {
-    enum status status = OK;
+    const struct layout *inputs = &record->options.layouts->inputs;
 
-    assert(first_call + count <= record->options.calls);
     for (int call = first_call; call < first_call + count; call++) {
-        for (int rank = 0; rank < run_world(record->options.run) && status == OK; rank++) {
-            status = arm_call(record, call, rank, err);
+        enum status status = overwrite(device_address(rank, WINDOW_INPUTS + slot_of(inputs, call)),
+                                       inputs->slot_bytes, err);
+        if (status != OK) {
+            return status;
         }
     }
-    record->armed = first_call + count;
-    return status;
+    return OK;
+}
+
+enum status record_arm(struct record *record, int rank, int first_call, int count,
+                       struct error *err)
+{
+    assert(first_call + count <= record->options.calls);
+    for (int call = first_call; call < first_call + count; call++) {
+        enum status status = arm_call(record, call, rank, err);
+        if (status != OK) {
+            return status;
+        }
+    }
+    record->armed[rank] = first_call + count;
+    return OK;
 }
 
 /* From now on the outputs of the call have to stay as they are. Its red zones had to all along. */
@@ -192,15 +216,13 @@ enum status record_finish(struct record *record, int rank, int number, struct er
     }
     keep_outputs(record, number, rank);
     call->is_changed[rank] = memcmp(record->scratch, call->inputs[rank], inputs->slot_bytes) != 0;
-    cudaError_t error = cudaMemset(in, OVERWRITE_BYTE, inputs->slot_bytes);
-    return error == cudaSuccess ? OK
-                                : error_set(err, ERR_IO, "cudaMemset: %s", cudaGetErrorName(error));
+    return overwrite(in, inputs->slot_bytes, err);
 }
 
 /* The last call that was given the slot; -1: none yet. */
-static int call_in_slot(const struct record *record, int slot)
+static int call_in_slot(const struct record *record, int rank, int slot)
 {
-    int number = record->armed - 1;
+    int number = record->armed[rank] - 1;
 
     while (number >= 0 && number % CHANNEL_SLOTS != slot) {
         number--;
@@ -213,7 +235,7 @@ static void audit_slot(struct record *record, int rank, int slot, const uint8_t 
 {
     const struct layout *outputs = &record->options.layouts->outputs;
     const struct tensor_spec *specs = run_plan(record->options.run, rank)->outputs;
-    int number = call_in_slot(record, slot);
+    int number = call_in_slot(record, rank, slot);
 
     for (int i = 0; i < outputs->count; i++) {
         uint64_t offset = layout_slot(outputs, slot) + outputs->offsets[i];
@@ -230,26 +252,23 @@ static void audit_slot(struct record *record, int rank, int slot, const uint8_t 
     }
 }
 
-enum status record_audit(struct record *record, struct error *err)
+enum status record_audit(struct record *record, int rank, struct error *err)
 {
-    const struct run *run = record->options.run;
+    const struct plan *plan = run_plan(record->options.run, rank);
     uint64_t size_bytes = record->options.outputs_bytes;
 
-    for (int rank = 0; rank < run_world(run); rank++) {
-        enum status status =
-            copy(record->scratch, device_address(rank, WINDOW_OUTPUTS), size_bytes, err);
-        if (status != OK) {
-            return status;
-        }
-        if (record->trespassed < 0 &&
-            layout_find_trespass(&record->options.layouts->outputs, run_plan(run, rank)->outputs,
-                                 record->scratch, size_bytes, red_zone_key(record, rank),
-                                 &record->trespass)) {
-            record->trespassed = rank;
-        }
-        for (int slot = 0; slot < CHANNEL_SLOTS; slot++) {
-            audit_slot(record, rank, slot, record->scratch);
-        }
+    enum status status =
+        copy(record->scratch, device_address(rank, WINDOW_OUTPUTS), size_bytes, err);
+    if (status != OK) {
+        return status;
+    }
+    if (record->trespassed < 0 &&
+        layout_find_trespass(&record->options.layouts->outputs, plan->outputs, record->scratch,
+                             size_bytes, red_zone_key(record, rank), &record->trespass)) {
+        record->trespassed = rank;
+    }
+    for (int slot = 0; slot < CHANNEL_SLOTS; slot++) {
+        audit_slot(record, rank, slot, record->scratch);
     }
     return OK;
 }
@@ -344,10 +363,11 @@ static bool find_late_write(const struct record *record, struct result *result)
 enum status record_judge(struct record *record, struct result *result, bool *is_wrong,
                          struct error *err)
 {
-    enum status status = record_audit(record, err);
-
-    if (status != OK) {
-        return status;
+    for (int rank = 0; rank < run_world(record->options.run); rank++) {
+        enum status status = record_audit(record, rank, err);
+        if (status != OK) {
+            return status;
+        }
     }
     bool found = find_changed_input(record, result) || find_trespass(record, result);
     for (int number = 0; number < record->options.calls && !found; number++) {

@@ -1,11 +1,12 @@
 /*
  * record.h — one run's inputs, what the ranks made of them, and whether that is right.
  *
- * record_open makes the inputs of all calls. For each batch of calls record_arm puts inputs and
- * poison into their slots; record_finish, when a rank has finished a call, takes its outputs and
- * overwrites its inputs at once, as the contract allows; record_audit, while no call is running,
- * notes what was written where nothing may be; record_judge, after the last call and the ranks'
- * teardown, looks for whatever is wrong. Call c uses slot c % PKB_SLOTS.
+ * record_open makes the inputs of all calls. For each batch of calls record_arm puts a rank's
+ * inputs and poison into their slots, for a late rank after record_withhold; record_finish, when a
+ * rank has finished a call, takes its outputs and overwrites its inputs at once, as the contract
+ * allows; record_audit, while no call of the rank is running, notes what was written where nothing
+ * may be; record_judge, after the last call and the ranks' teardown, looks for whatever is wrong.
+ * Call c uses slot c % PKB_SLOTS.
  */
 #pragma once
 
@@ -28,10 +29,12 @@ void record_close(struct record *record);
 
 /* Errors are the judge's own CUDA calls': ERR_IO. */
 enum status record_prepare(struct record *record, struct error *err); /* all red zones */
-enum status record_arm(struct record *record, int first_call, int count, struct error *err);
+enum status record_withhold(struct record *record, int rank, int first_call, int count,
+                            struct error *err);
+enum status record_arm(struct record *record, int rank, int first_call, int count,
+                       struct error *err);
 enum status record_finish(struct record *record, int rank, int call, struct error *err);
-enum status record_audit(struct record *record,
-                         struct error *err); /* before slots are used again */
+enum status record_audit(struct record *record, int rank, struct error *err);
 /* Leaves `result` alone where everything is right, and sets *is_wrong otherwise. */
 enum status record_judge(struct record *record, struct result *result, bool *is_wrong,
                          struct error *err);
