@@ -36,7 +36,7 @@ enum {
     CODE_SYMBOL_BYTES_MAX = 256 << 20,
     CODE_CALL_DEPTH_MAX = 64, /* inlining; deeper or recursive: not simulable */
     CODE_SHARED_BYTES_MAX = 1 << 20,
-    CODE_LOCAL_BYTES_MAX = 16 << 20,
+    CODE_LOCAL_BYTES_MAX = 512 << 10, /* of a thread, as on hardware */
     CODE_PARAM_BYTES_MAX = 32764,
     IMAGE_BYTES_MAX = 64 << 20,
 };

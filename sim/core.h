@@ -20,7 +20,8 @@ enum {
     CONSTANT_BYTES = 384, /* 32 lanes of 4 bytes, then 32 of 8 */
     OUTPUT_MAX_BYTES = 1 << 20,
     SHARED_MAX_BYTES = 227 << 10,
-    OWNERS = WORLD_MAX + 1, /* the last: host memory */
+    GRID_BYTES_MAX = 1 << 30, /* of all CTAs of a grid that fit the device at once */
+    OWNERS = WORLD_MAX + 1,   /* the last: host memory */
 };
 
 #define WINDOW_BYTES (16u << 20)
@@ -189,6 +190,7 @@ struct engine {
     uint64_t random;
     uint64_t serial;
     uint64_t instructions;
+    uint64_t cta_bytes; /* of the memory of all CTAs, with the spare ones */
     uint64_t ticks;
     uint64_t sweeps;
     /* proof.c */

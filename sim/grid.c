@@ -134,6 +134,7 @@ static struct cta *cta_take(struct grid *grid)
         abort();
     }
     memset(cta, 0, grid->cta_bytes);
+    grid->engine->cta_bytes += grid->cta_bytes;
     at = (uint8_t *)cta + aligned(sizeof(*cta) + grid->warp_count * sizeof(struct warp));
     for (uint32_t i = 0; i < grid->warp_count; i++) {
         cta->warps[i].slots = at;
@@ -342,6 +343,20 @@ static struct grid *grid_make(struct engine *engine, const struct launch *launch
     return grid;
 }
 
+/* As a driver reserves the local memory of all CTAs that can be resident. */
+static enum status check_bytes(const struct grid *grid, uint64_t resident_max, struct error *err)
+{
+    uint64_t ctas = grid->cta_count < resident_max ? grid->cta_count : resident_max;
+
+    if (grid->cta_bytes > GRID_BYTES_MAX / ctas) {
+        return error_set(err, ERR_LIMIT,
+                         "%lu CTAs at once of %zu bytes of registers, local and shared memory each;"
+                         " at most %d bytes are simulated",
+                         ctas, grid->cta_bytes, GRID_BYTES_MAX);
+    }
+    return OK;
+}
+
 enum status engine_launch(struct engine *engine, struct grid **grid, const struct launch *launch,
                           struct error *err)
 {
@@ -372,12 +387,13 @@ enum status engine_launch(struct engine *engine, struct grid **grid, const struc
                          (uint64_t)fits * (uint64_t)engine->options.sm_count);
     }
     struct grid *made = grid_make(engine, launch, bound, fits);
-    if (launch->is_cooperative) {
+    status = check_bytes(made, (uint64_t)fits * (uint64_t)engine->options.sm_count, err);
+    if (status == OK && launch->is_cooperative) {
         status = take_workspace(made, err);
-        if (status) {
-            grid_release(made);
-            return status;
-        }
+    }
+    if (status) {
+        grid_release(made);
+        return status;
     }
     proof_changed(engine);
     *grid = made;
@@ -394,6 +410,7 @@ void grid_end(struct grid *grid, enum grid_state state)
     while (grid->spare) {
         struct cta *cta = grid->spare;
         grid->spare = cta->next;
+        engine->cta_bytes -= grid->cta_bytes;
         free(cta);
     }
     free(grid->live);

@@ -13,7 +13,7 @@
 
 enum {
     PTX_NAMES_MAX = 1 << 20,     /* declarations in scope at once */
-    PTX_REGISTERS_MAX = 1 << 20, /* declared in scope at once */
+    PTX_REGISTERS_MAX = 1 << 17, /* declared in scope at once */
     PTX_FUNCTIONS_MAX = 1 << 16,
     PTX_VARIABLES_MAX = 1 << 20,
     PTX_INSNS_MAX = 1 << 21, /* of a module, before inlining */

@@ -115,6 +115,11 @@ static void walk_targets(struct walk *walk)
         return;
     }
     const struct ptx_label *list = &function->labels[operand->index];
+    if (lowering->insns_left <= list->list_count) {
+        lowering->is_full = true;
+        return;
+    }
+    lowering->insns_left -= list->list_count;
     walk->build->insn.target = lowering->target_count;
     walk->build->insn.imm = list->list_count;
     for (uint32_t i = 0; i < list->list_count; i++) {

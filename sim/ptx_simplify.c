@@ -183,17 +183,10 @@ static uint32_t follow(const struct lowering *lowering, uint32_t target)
     return target;
 }
 
-static uint32_t next_kept(const struct simplifier *simplifier, uint32_t insn)
-{
-    while (insn < simplifier->lowering->insn_count && simplifier->is_gone[insn]) {
-        insn++;
-    }
-    return insn;
-}
-
 static void shorten_branches(struct simplifier *simplifier)
 {
     struct lowering *lowering = simplifier->lowering;
+    uint32_t *kept = xmalloc((lowering->insn_count + 1) * sizeof *kept); /* from here, the first */
 
     for (uint32_t i = 0; i < lowering->insn_count; i++) {
         struct insn *insn = &lowering->insns[i];
@@ -201,14 +194,16 @@ static void shorten_branches(struct simplifier *simplifier)
             insn->target = follow(lowering, insn->target);
         }
     }
+    kept[lowering->insn_count] = lowering->insn_count;
     for (uint32_t i = lowering->insn_count; i-- > 0;) {
         const struct insn *insn = &lowering->insns[i];
         if (insn->op == OP_NOP ||
-            (insn->op == OP_BRA && insn->target > i &&
-             next_kept(simplifier, i + 1) == next_kept(simplifier, insn->target))) {
+            (insn->op == OP_BRA && insn->target > i && kept[i + 1] == kept[insn->target])) {
             simplifier->is_gone[i] = true;
         }
+        kept[i] = simplifier->is_gone[i] ? kept[i + 1] : i;
     }
+    free(kept);
 }
 
 static void compact(struct simplifier *simplifier)

@@ -1,7 +1,8 @@
 /*
  * Values get slots by linear scan over live ranges. A range is the hull of where the value is live,
  * found per value by walking back from its uses over basic blocks; where that would cost too much
- * a value is taken to be live everywhere. A guarded definition does not end what was before.
+ * (all kernels of an image share what may be spent) a value is taken to be live everywhere. A
+ * guarded definition does not end what was before.
  */
 #include "sim/ptx_flow.h"
 
@@ -99,6 +100,15 @@ static void push_predecessors(struct liveness *live, const struct block *block, 
     }
 }
 
+/* False once that many steps were not left. */
+static bool spend(struct lowering *lowering, uint32_t steps)
+{
+    bool is_left = lowering->steps_left > steps;
+
+    lowering->steps_left = is_left ? lowering->steps_left - steps : 0;
+    return is_left;
+}
+
 /* The last mention of `value` in the block that is a full definition, or PTX_NONE. */
 static uint32_t last_definition(const struct liveness *live, uint32_t value,
                                 const struct block *block)
@@ -113,7 +123,8 @@ static uint32_t last_definition(const struct liveness *live, uint32_t value,
             high = middle;
         }
     }
-    while (low > live->starts[value] && live->mentions[low - 1].insn >= block->first) {
+    while (low > live->starts[value] && live->mentions[low - 1].insn >= block->first &&
+           spend(live->lowering, 1)) {
         const struct mention *mention = &live->mentions[--low];
         if (mention->is_write && !mention->is_read) {
             return mention->insn;
@@ -125,6 +136,7 @@ static uint32_t last_definition(const struct liveness *live, uint32_t value,
 /* The value is live at the start of this block: so it is at the end of those before it. */
 static void flow_back(struct liveness *live, uint32_t value, struct block *block)
 {
+    const struct range everywhere = {0, live->lowering->insn_count - 1};
     struct range *range = &live->ranges[value];
     uint32_t count = 0;
 
@@ -132,15 +144,18 @@ static void flow_back(struct liveness *live, uint32_t value, struct block *block
         return;
     }
     block->mark = value + 1;
+    if (!spend(live->lowering, block->predecessor_count)) {
+        *range = everywhere;
+        return;
+    }
     push_predecessors(live, block, &count);
     while (count > 0) {
         struct block *before = &live->flow.blocks[live->work[--count]];
         uint32_t definition = last_definition(live, value, before);
-        if (live->lowering->steps_left == 0) {
-            *range = (struct range){0, live->lowering->insn_count - 1};
+        if (!spend(live->lowering, 1 + before->predecessor_count)) {
+            *range = everywhere;
             return;
         }
-        live->lowering->steps_left--;
         if (definition != PTX_NONE) {
             extend(range, definition, before->end - 1);
             continue;

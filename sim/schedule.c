@@ -4,6 +4,8 @@
  */
 #include "sim/schedule.h"
 
+static const uint64_t cta_bytes_max = 2ull * GRID_BYTES_MAX; /* of all grids */
+
 enum { STEPS_WATCHED = 4096, SLOWNESS_SWEEPS = 32, RANKS_ORDER = 8 };
 
 uint64_t engine_random(struct engine *engine)
@@ -116,6 +118,12 @@ static void visit_live(struct engine *engine, struct grid *grid, const struct te
     }
 }
 
+/* Many grids at once may have to wait for each other's memory, which hardware shares otherwise. */
+static bool has_bytes(const struct engine *engine, const struct grid *grid)
+{
+    return grid->spare || engine->cta_bytes + grid->cta_bytes <= cta_bytes_max;
+}
+
 static void start_ctas(struct engine *engine, struct grid *grid, const struct tempo *tempo)
 {
     const struct device *device = grid->device;
@@ -123,7 +131,7 @@ static void start_ctas(struct engine *engine, struct grid *grid, const struct te
     uint64_t starts = tempo->starts;
 
     while (grid->state == GRID_RUNNING && grid->ctas_started < grid->cta_count && starts-- > 0 &&
-           device->used + grid->cost <= capacity && !must_look(engine)) {
+           device->used + grid->cost <= capacity && has_bytes(engine, grid) && !must_look(engine)) {
         cta_visit(engine, cta_start(grid), tempo);
     }
 }
