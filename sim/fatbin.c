@@ -57,7 +57,7 @@ static bool read_at(struct bytes bytes, uint64_t at, void *to, size_t size_bytes
 /* A part; empty where it is not inside. */
 static struct bytes part(struct bytes bytes, uint64_t at, uint64_t size_bytes)
 {
-    if (at > bytes.size_bytes || bytes.size_bytes - at < size_bytes) {
+    if (bytes.data == NULL || at > bytes.size_bytes || bytes.size_bytes - at < size_bytes) {
         return (struct bytes){NULL, 0};
     }
     return (struct bytes){bytes.data + at, size_bytes};

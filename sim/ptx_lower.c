@@ -162,6 +162,8 @@ static void finish_kernel(struct lowering *lowering)
 {
     struct kernel *kernel = lowering->kernel;
 
+    /* There is an array even where no instruction has an argument. */
+    ptx_grow(&lowering->args, &lowering->arg_capacity, lowering->arg_count, sizeof *lowering->args);
     kernel->insns = lowering->insns;
     kernel->insn_count = lowering->insn_count;
     kernel->args = lowering->args;
