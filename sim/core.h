@@ -19,6 +19,7 @@ enum {
     SLOT_BYTES = 128,
     CONSTANT_BYTES = 384, /* 32 lanes of 4 bytes, then 32 of 8 */
     OUTPUT_MAX_BYTES = 1 << 20,
+    PRINT_COST = 20000, /* thread-instructions of fuel that a printed line takes */
     SHARED_MAX_BYTES = 227 << 10,
     GRID_BYTES_MAX = 1 << 30, /* of all CTAs of a grid that fit the device at once */
     OWNERS = WORLD_MAX + 1,   /* the last: host memory */

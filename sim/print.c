@@ -200,6 +200,7 @@ int print_line(struct warp *warp, int lane, uint64_t format, uint64_t address)
     struct buffer *text = &warp->grid->output;
     char pattern[TEXT_MAX];
 
+    warp->threads += PRINT_COST;
     if (!read_text(warp, lane, format, pattern)) {
         return -1;
     }

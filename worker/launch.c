@@ -19,6 +19,9 @@ enum {
     FDS_MAX = 64,
 };
 
+/* Of a simulated device: it is the node's own memory. */
+#define DEVICE_MEMORY_BYTES (1ull << 30)
+
 /* What is only needed until the programs run. */
 struct plan_of_start {
     const struct launch_options *options;
@@ -250,6 +253,8 @@ static void plan_simulator(struct plan_of_start *plan, int world)
     args[count++] = text(plan, xasprintf("%llu", (unsigned long long)options->schedule_seed));
     args[count++] = (char *)"--fuel";
     args[count++] = text(plan, xasprintf("%llu", (unsigned long long)options->fuel));
+    args[count++] = (char *)"--memory";
+    args[count++] = text(plan, xasprintf("%llu", DEVICE_MEMORY_BYTES));
     assert(count < ARGS_MAX);
     give_fd(plan, number, plan->report);
 }
