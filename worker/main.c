@@ -4,6 +4,7 @@
 #include "common/mem.h"
 #include "worker/agent.h"
 #include "worker/once.h"
+#include "worker/toolchain.h"
 #include "worker/workplace.h"
 
 #include <errno.h>
@@ -18,7 +19,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { TOKEN_MAX = 256, EXIT_USAGE = 2 };
+enum { TOKEN_MAX = 256 };
+
+/* EX_CONFIG of sysexits.h: this node lacks something, and starting again does not help. */
+enum { EXIT_TROUBLE = 1, EXIT_USAGE = 2, EXIT_LACKING = 78 };
 
 static const char usage[] =
     "usage: pkb-worker --server URL --token-file FILE --name NODE --device sim [--slots N]\n"
@@ -34,7 +38,11 @@ static const char usage[] =
     "  --stall-ms N          nothing may happen for so long (10000)\n"
     "  --build-ms N          a build may take so long (60000)\n"
     "  --run-ms N            a job may run so long (300000)\n"
-    "  --fuel N              thread-instructions in the simulator for one job (5000000000)\n";
+    "  --fuel N              thread-instructions in the simulator for one job (5000000000)\n"
+    "\n"
+    "CUDA_HOME (/usr/local/cuda) says where nvcc is. Exit codes: 0 ended as asked, 1 trouble, 2 "
+    "wrong\n"
+    "usage, 78 this node lacks something: a device, CUDA, or the simulator's libraries.\n";
 
 struct options {
     struct agent_options agent;
@@ -305,8 +313,11 @@ static enum status run(int argc, char **argv, struct error *err)
         .run_ms = (int64_t)options.run_ms,
         .stall_ms = (int64_t)options.stall_ms};
     options.agent.settings = &settings;
-    status =
-        options.once.file != NULL ? run_once(&options, &settings, err) : run_agent(&options, err);
+    status = toolchain_check(&settings, options.agent.device, err);
+    if (status == OK) {
+        status = options.once.file != NULL ? run_once(&options, &settings, err)
+                                           : run_agent(&options, err);
+    }
     free(sim_dir);
     free(nccl_dir);
     return status;
@@ -322,5 +333,12 @@ int main(int argc, char **argv)
         return 0;
     }
     (void)fprintf(stderr, "pkb-worker: %s\n", err.message);
-    return status == ERR_INVALID ? EXIT_USAGE : 1;
+    switch (status) {
+    case ERR_INVALID:
+        return EXIT_USAGE;
+    case ERR_UNAVAILABLE:
+        return EXIT_LACKING;
+    default:
+        return EXIT_TROUBLE;
+    }
 }

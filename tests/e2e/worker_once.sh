@@ -5,6 +5,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 BUILD=${BUILD:-build}
+CUDA_HOME=${CUDA_HOME:-/usr/local/cuda}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 number=0
@@ -42,8 +43,6 @@ refuses 2 "a number up to 8" --once $source --task 1 --world 9
 refuses 2 "a number up to" --once $source --task 1 --world 2 --seed x
 refuses 2 "not expected" --once $source --task 1 --world 2 more
 refuses 2 "unknown option" --twice
-refuses 1 "simulator only" --once $source --task 1 --world 2 --device cuda
-refuses 1 "simulator only" --once $source --task 1 --world 2 --device cuda-shared
 refuses 1 "cannot open" --once "$dir/none.cu" --task 1 --world 2
 refuses 1 "cannot use" --once $source --task 1 --world 2 --work-dir "$dir/none"
 : >"$dir/empty.cu"
@@ -56,6 +55,19 @@ refuses 1 "cannot open" --server http://127.0.0.1:1 --token-file "$dir/none" --n
 refuses 2 "holds no token" --server http://127.0.0.1:1 --token-file "$dir/empty" --name a
 echo token >"$dir/token"
 refuses 2 "has no '/'" --server http://127.0.0.1:1 --token-file "$dir/token" --name a/b
+
+refuses 78 "simulator only" --server http://127.0.0.1:1 --token-file "$dir/token" --name a \
+    --device cuda
+
+# What the node lacks is found before a job is taken.
+home=$CUDA_HOME
+export CUDA_HOME="$dir/none"
+refuses 78 "$dir/none/bin/nvcc" --once $source --task 1 --world 2
+refuses 78 "$dir/none/bin/nvcc" --server http://127.0.0.1:1 --token-file "$dir/token" --name a
+export CUDA_HOME=cuda
+refuses 78 "CUDA_HOME 'cuda'" --once $source --task 1 --world 2
+export CUDA_HOME="$home"
+refuses 78 "$dir/pkb-judge" --once $source --task 1 --world 2 --bin-dir "$dir"
 
 # Two at a time in one work directory.
 mkdir "$dir/work"
