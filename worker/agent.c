@@ -411,7 +411,8 @@ static void step_slot(struct slot *slot, int64_t now_ms)
     if (slot->state == SLOT_FREE || slot->state == SLOT_ABANDONING) {
         return;
     }
-    if (now_ms - slot->renewed_ms >= slot->ttl_ms * 2 / 3) {
+    /* A result that is there already is kept: only the server can say that it comes too late. */
+    if (slot->state == SLOT_EVALUATING && now_ms - slot->renewed_ms >= slot->ttl_ms * 2 / 3) {
         abandon(slot, "not_renewed");
         return;
     }
