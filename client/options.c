@@ -203,6 +203,21 @@ static enum status check(const struct options *options, struct error *err)
     return OK;
 }
 
+/* Who asks for JSON anywhere on the line gets it, also where the line is wrong. */
+static bool asks_for_json(int count, char *const args[])
+{
+    const char *name = option_table[OPTION_JSON].name;
+
+    for (int i = 1; i < count && strcmp(args[i], "--") != 0; i++) {
+        size_t length = strlen(name);
+        if (strncmp(args[i], name, length) == 0 &&
+            (args[i][length] == 0 || args[i][length] == '=')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum status options_read(struct options *options, int count, char *const args[], struct error *err)
 {
     struct options made = {.command = COMMANDS};
@@ -223,6 +238,8 @@ enum status options_read(struct options *options, int count, char *const args[],
     }
     if (status == OK) {
         *options = made;
+    } else {
+        options->value[OPTION_JSON] = asks_for_json(count, args) ? "" : NULL;
     }
     return status;
 }

@@ -43,7 +43,8 @@ struct options {
     const char *value[OPTIONS]; /* NULL: not given; "" for those without a value */
 };
 
-/* The texts in `options` are those of `args`, which begins with the program's name. */
+/* The texts in `options` are those of `args`, which begins with the program's name. After an error
+ * only whether --json is among them is set: that says how to report it. */
 enum status options_read(struct options *options, int count, char *const args[], struct error *err);
 
 /* Of --world: 0 where it was not given. Of --dtype and --device: `missing`. ERR_INVALID says which

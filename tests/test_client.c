@@ -108,6 +108,27 @@ static void test_words_that_do_not_fit_together_are_refused(void **state)
     refused_line("tasks --server", "--server", "needs a value: --server URL");
 }
 
+static void test_a_wrong_line_that_asks_for_json_is_known_to(void **state)
+{
+    static const char *const wrong[] = {
+        "tasks --json --bogus", "tasks --bogus --json", "submit a.cu --json", "status --json",
+        "--json nope",          "tasks --json --json",  "tasks --json=1",     "nope --json",
+        "log a b --json",       "tasks --json --server"};
+    struct error err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct options options = {0};
+        assert_int_equal(read_line(wrong[i], &options, &err), ERR_INVALID);
+        assert_non_null(options.value[OPTION_JSON]);
+    }
+    struct options options = {0};
+    assert_int_equal(read_line("tasks --bogus", &options, &err), ERR_INVALID);
+    assert_null(options.value[OPTION_JSON]);
+    assert_int_equal(read_line("tasks -- --json", &options, &err), ERR_INVALID);
+    assert_null(options.value[OPTION_JSON]);
+}
+
 static void test_a_world_is_a_number_from_1_to_8(void **state)
 {
     static const char *const wrong[] = {"0", "9", "four", "4x", "", "-1", "99999999999999999999"};
@@ -315,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_standard_input_and_odd_names_are_operands),
         cmocka_unit_test(test_a_wrong_word_names_the_nearest_right_one),
         cmocka_unit_test(test_words_that_do_not_fit_together_are_refused),
+        cmocka_unit_test(test_a_wrong_line_that_asks_for_json_is_known_to),
         cmocka_unit_test(test_a_world_is_a_number_from_1_to_8),
         cmocka_unit_test(test_a_dtype_or_device_that_is_none_names_the_nearest),
         cmocka_unit_test(test_help_needs_no_command_and_tells_the_exit_codes),
