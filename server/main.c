@@ -143,9 +143,13 @@ static enum status command_token(const struct options *options, struct error *er
     const char *node = options->node;
     enum status status = OK;
 
-    if (options->role == NULL || role_find(options->role) == 0) {
+    if (options->role == NULL) {
         return error_set(err, ERR_INVALID,
                          "--role is missing: give reader, submitter, worker or admin");
+    }
+    if (role_find(options->role) == 0) {
+        return error_set(err, ERR_INVALID,
+                         "no role '%.60s': give reader, submitter, worker or admin", options->role);
     }
     token.role = (enum role)role_find(options->role);
     if (options->name == NULL || options->name[0] == 0 || strlen(options->name) >= NAME_MAX_BYTES) {
