@@ -204,7 +204,7 @@ $(BUILD)/tests/samples_packed.o: tests/fixtures/ptx/samples.cu
 	$(NVCC) $(samples_flags) -c $< -o $@
 $(BUILD)/tests/test_ptx_samples: | $(BUILD)/tests/samples.ptx
 $(BUILD)/tests/test_fatbin: | $(BUILD)/tests/samples.o $(BUILD)/tests/samples_packed.o
-tests: $(tests)
+tests: $(tests) ## build the test programs, for tests/run.sh
 
 # Parsers of bytes from outside: test_fuzz replays the corpus, libFuzzer makes more of it.
 fuzz_objs := $(call objs,$(wildcard tests/fuzz/fuzz_*.c))
