@@ -3,6 +3,7 @@
 
 #include "common/problem.h"
 
+#include <errno.h>
 #include <sodium.h>
 
 static struct live live;
@@ -152,6 +153,40 @@ static void test_a_head_that_can_be_read_in_one_way_only_is_served(void **state)
     }
 }
 
+/* libmicrohttpd answers these itself; openapi.yaml says so. */
+static void test_what_is_no_http_request_ends_with_its_connection(void **state)
+{
+    static const struct {
+        const char *bytes;
+        int status;
+    } broken[] = {
+        {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n", 400},
+        {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 9, 9\r\n\r\n", 400},
+        {"POST /v1/submissions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n",
+         400},
+        {"GET /v1/tasks HTTP/1.1\r\n\r\n", 400},
+        {"GET /v1/tasks HTTP/1.1\r\nHost: x\r\nA\r\n\r\n", 400},
+        {"GET /v1/tasks HTTP/2.0\r\nHost: x\r\n\r\n", 505},
+    };
+    struct answer answer = {0};
+    char byte;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
+        int fd = live_connect(&live);
+        assert_true(live_send(fd, broken[i].bytes, strlen(broken[i].bytes)));
+        assert_true(live_receive(fd, &answer));
+        assert_int_equal(answer.status, broken[i].status);
+        ssize_t got = 1;
+        while (got > 0) { /* a page may come without its length */
+            got = recv(fd, &byte, 1, 0);
+        }
+        assert_true(got == 0 || errno == ECONNRESET);
+        buffer_release(&answer.body);
+        close(fd);
+    }
+}
+
 static void test_a_body_without_a_length_is_counted(void **state)
 {
     static const char head[] = "POST /v1/submissions?task=1 HTTP/1.1\r\nHost: x\r\n"
@@ -191,6 +226,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         TEST(test_what_can_be_read_in_two_ways_is_refused_and_the_connection_closed),
         TEST(test_a_head_that_can_be_read_in_one_way_only_is_served),
+        TEST(test_what_is_no_http_request_ends_with_its_connection),
         TEST(test_a_body_without_a_length_is_counted),
     };
 
