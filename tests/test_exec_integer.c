@@ -231,12 +231,12 @@ struct bit_row {
 static uint64_t bits_shl(uint64_t a, uint64_t b, uint64_t c)
 {
     (void)c;
-    return (uint32_t)b > 31 ? 0 : (uint32_t)(a << b);
+    return (uint32_t)b > 31 ? 0 : (uint32_t)(a << (uint32_t)b);
 }
 static uint64_t bits_shr_s(uint64_t a, uint64_t b, uint64_t c)
 {
     (void)c;
-    return (uint32_t)((int64_t)(int32_t)a >> ((uint32_t)b > 31 ? 31 : b));
+    return (uint32_t)((int64_t)(int32_t)a >> ((uint32_t)b > 31 ? 31 : (uint32_t)b));
 }
 static uint64_t bits_lop3(uint64_t a, uint64_t b, uint64_t c)
 {

@@ -122,7 +122,7 @@ static void test_stores_and_reductions_reach_every_replica(void **state)
     launch(&replicas);
     simulation_check(&replicas.simulation);
     for (uint32_t i = 0; i < 2; i++) {
-        for (uint32_t lane = 0; lane < 32; lane++) {
+        for (size_t lane = 0; lane < 32; lane++) {
             assert_int_equal(replicas.words[i][lane * 4], lane);
         }
         assert_int_equal(replicas.words[i][1], 10 * i + 32);
