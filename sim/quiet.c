@@ -11,9 +11,11 @@
 
 enum {
     IDLE_ROUNDS = 8,
-    FAST_ROUNDS = 64, /* of an idle machine; then one per IDLE_PAUSE_NS */
-    SWEEPS = 64,      /* of the engine, between looks at the clock */
-    CHECK_MS = 5,     /* how often clients are looked at that are not quiet */
+    FAST_ROUNDS = 64,  /* of an idle machine; then one per idle_pause_ns */
+    PAUSE_ROUNDS = 32, /* after so many the pause doubles */
+    PAUSE_DOUBLINGS_MAX = 8,
+    SWEEPS = 64,  /* of the engine, between looks at the clock */
+    CHECK_MS = 5, /* how often clients are looked at that are not quiet */
 };
 static const int64_t idle_pause_ns = 1000000;
 static const int64_t run_slice_ns = 20000000;
@@ -267,7 +269,27 @@ static int on_stuck(struct machine *machine, bool has_overdue, int64_t now_ns)
     return 0;
 }
 
-/* Nothing is queued: those who poll wait for each other. They are answered less and less often. */
+/* Answers the polls of those who wait for each other, less and less often: in so many
+ * milliseconds; -1: now. */
+static int answer_slowly(struct machine *machine, int64_t now_ns)
+{
+    int doublings =
+        machine->rounds <= FAST_ROUNDS ? 0 : (machine->rounds - FAST_ROUNDS) / PAUSE_ROUNDS;
+
+    if (!machine->answer_at_ns) {
+        doublings = doublings < PAUSE_DOUBLINGS_MAX ? doublings : PAUSE_DOUBLINGS_MAX;
+        machine->answer_at_ns = now_ns + (idle_pause_ns << doublings);
+    }
+    if (now_ns < machine->answer_at_ns) {
+        return (int)((machine->answer_at_ns - now_ns) / 1000000) + 1;
+    }
+    machine->answer_at_ns = 0;
+    machine->rounds += machine->rounds < FAST_ROUNDS + PAUSE_ROUNDS * PAUSE_DOUBLINGS_MAX;
+    answer(machine, true);
+    return -1;
+}
+
+/* Nothing is queued: those who poll wait for each other. */
 static int on_idle(struct machine *machine, int64_t now_ns)
 {
     if (machine->rounds < FAST_ROUNDS) {
@@ -275,20 +297,12 @@ static int on_idle(struct machine *machine, int64_t now_ns)
         answer(machine, true);
         return -1;
     }
-    if (!machine->answer_at_ns) {
-        machine->answer_at_ns = now_ns + idle_pause_ns;
-    }
-    if (now_ns >= machine->answer_at_ns) {
-        machine->answer_at_ns = 0;
-        answer(machine, true);
-        return -1;
-    }
-    return 1;
+    return answer_slowly(machine, now_ns);
 }
 
 int quiet_step(struct machine *machine, int64_t now_ns)
 {
-    bool has_overdue = false, all_quiet = true, works = has_work(machine);
+    bool has_overdue = false, all_quiet = true, is_absent = false, works = has_work(machine);
 
     if (answer(machine, false)) {
         quiet_disturb(machine);
@@ -301,8 +315,12 @@ int quiet_step(struct machine *machine, int64_t now_ns)
         bool overdue = works && is_overdue(client, now_ns);
         has_overdue |= overdue;
         all_quiet &= overdue;
+        is_absent |= !works && now_ns - client->active_since_ns > overdue_wall_ns;
     }
     if (!all_quiet) {
+        if (is_absent) { /* and there is no work that could show it how fast the others are */
+            (void)answer_slowly(machine, now_ns);
+        }
         return works || has_poll(machine) ? CHECK_MS : -1;
     }
     if (has_poll(machine) && machine->rounds < IDLE_ROUNDS) {

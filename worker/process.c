@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { NS_A_MS = 1000000 };
-
 /* "nanoseconds on a processor, nanoseconds waiting for one, slices" */
 static int64_t thread_active_ns(pid_t pid, const char *thread)
 {
@@ -29,7 +27,7 @@ static int64_t thread_active_ns(pid_t pid, const char *thread)
     return running_ns + strtoll(at, NULL, 10);
 }
 
-int64_t process_active_ms(pid_t pid)
+int64_t process_active_ns(pid_t pid)
 {
     struct dirent *entry = NULL;
     char path[64];
@@ -45,5 +43,5 @@ int64_t process_active_ms(pid_t pid)
     if (threads != NULL) {
         (void)closedir(threads);
     }
-    return active_ns / NS_A_MS;
+    return active_ns;
 }

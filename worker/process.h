@@ -9,4 +9,4 @@
  * on an idle machine, so that a loaded one does not make them look asleep. Only differences over
  * short times mean something. 0 where there is no such process.
  */
-int64_t process_active_ms(pid_t pid);
+int64_t process_active_ns(pid_t pid);

@@ -25,7 +25,7 @@ enum {
 
 struct sample {
     int64_t at_ms; /* 0: none */
-    int64_t active_ms[BOX_PROGRAMS_MAX];
+    int64_t active_ns[BOX_PROGRAMS_MAX];
 };
 
 struct running {
@@ -192,6 +192,8 @@ static void take_end(struct running *running, const struct box_event *event)
         if (evidence->judge == NULL) {
             begin_stop(running);
         }
+    } else if (evidence->judge != NULL && evidence->judge->rank != event->program - LAUNCH_RANK_0) {
+        return; /* it was told that the job is over, by the end of the judge */
     } else {
         evidence->rank[event->program - LAUNCH_RANK_0] = ending;
         evidence->crashed_first |= evidence->device == NULL;
@@ -238,6 +240,7 @@ static void on_box(void *context, unsigned events)
         }
     }
     if (status == ERR_UNAVAILABLE) {
+        running->evidence.is_keeper_lost = !running->is_stopping;
         finish(running);
     }
 }
@@ -293,8 +296,8 @@ static void take_sample(const struct running *running, struct sample *sample)
 {
     sample->at_ms = clock_monotonic_ms();
     for (int program = 0; program <= device_program(running); program++) {
-        sample->active_ms[program] =
-            running->pids[program] == 0 ? 0 : process_active_ms(running->pids[program]);
+        sample->active_ns[program] =
+            running->pids[program] == 0 ? 0 : process_active_ns(running->pids[program]);
     }
 }
 
@@ -311,25 +314,35 @@ static bool is_in_code(const struct evidence *evidence, int rank)
     }
 }
 
+/* The rank whose host code was at work for longest, and for longer than `least_ns`; or -1. */
+static int busiest(const struct running *running, const struct sample *now, int64_t least_ns)
+{
+    int busy = -1;
+
+    for (int rank = 0; rank < running->launch.world; rank++) {
+        int program = LAUNCH_RANK_0 + rank;
+        int64_t active_ns = now->active_ns[program] - running->sample.active_ns[program];
+        if (is_in_code(&running->evidence, rank) && active_ns > least_ns) {
+            least_ns = active_ns;
+            busy = rank;
+        }
+    }
+    return busy;
+}
+
 /* Nothing was told for too long. Who is at work? */
 static void judge_stall(struct running *running, const struct sample *now)
 {
     const struct sample *before = &running->sample;
-    int64_t interval_ms = now->at_ms - before->at_ms;
-    int64_t most_ms = interval_ms * BUSY_PERCENT / 100;
-    int busy = -1;
+    int64_t interval_ns = (now->at_ms - before->at_ms) * 1000000;
     bool is_idle = true;
 
     for (int program = 0; program <= device_program(running); program++) {
-        int64_t active_ms = now->active_ms[program] - before->active_ms[program];
-        int rank = program - LAUNCH_RANK_0;
-        is_idle &= active_ms <= interval_ms * IDLE_PERCENT / 100;
-        if (rank >= 0 && rank < running->launch.world && is_in_code(&running->evidence, rank) &&
-            active_ms > most_ms) {
-            most_ms = active_ms;
-            busy = rank;
-        }
+        int64_t active_ns = now->active_ns[program] - before->active_ns[program];
+        is_idle &= active_ns <= interval_ns * IDLE_PERCENT / 100;
     }
+    /* A simulator slows down who asks it in a loop, but who waits in a call does nothing at all. */
+    int busy = busiest(running, now, is_idle ? 0 : interval_ns * BUSY_PERCENT / 100);
     if (busy >= 0) {
         running->evidence.stop = STOP_HOST_BUSY;
         running->evidence.stop_rank = busy;
