@@ -267,6 +267,29 @@ static void test_a_job_that_takes_too_long_is_a_timeout(void **state)
     result_release(&result);
 }
 
+static void test_who_kills_the_judge_or_the_keeper_is_to_blame(void **state)
+{
+    struct evidence evidence = evidence_of_two();
+    struct result result = {.rank = -1};
+
+    (void)state;
+    evidence.status.phase[0] = RANK_IN_RUN;
+    evidence.judge_ending = (struct ending){true, killed(SIGKILL)};
+    verdict_decide(&evidence, &result);
+    assert_int_equal(result.verdict, VERDICT_RUNTIME_ERROR);
+    assert_string_equal(result.reason, "killed_evaluator");
+    assert_non_null(strstr(result.message, "pkb-judge was killed"));
+    result_release(&result);
+
+    result = (struct result){.rank = -1};
+    evidence.judge_ending.has_ended = false;
+    evidence.is_keeper_lost = true;
+    verdict_decide(&evidence, &result);
+    assert_string_equal(result.reason, "killed_evaluator");
+    assert_non_null(strstr(result.message, "the keeper"));
+    result_release(&result);
+}
+
 static void test_our_own_programs_that_end_early_are_our_fault(void **state)
 {
     struct evidence evidence = evidence_of_two();
@@ -337,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_an_endless_host_loop_is_named_with_its_function),
         cmocka_unit_test(test_ranks_that_all_wait_on_the_host_are_a_deadlock),
         cmocka_unit_test(test_a_job_that_takes_too_long_is_a_timeout),
+        cmocka_unit_test(test_who_kills_the_judge_or_the_keeper_is_to_blame),
         cmocka_unit_test(test_our_own_programs_that_end_early_are_our_fault),
         cmocka_unit_test(test_an_accepted_job_needs_the_simulators_last_report),
     };

@@ -206,15 +206,43 @@ static void decide_stop(const struct evidence *evidence, struct result *result)
     }
 }
 
-/* Nobody reported anything: our own programs did not do what they have to. */
+/* Has code of the submission run? Then what was killed was killed by it. */
+static bool has_run_code(const struct evidence *evidence)
+{
+    bool has_run = evidence->status.stage[0] != 0 && strcmp(evidence->status.stage, "start") != 0;
+
+    for (int rank = 0; rank < evidence->world; rank++) {
+        has_run |= evidence->status.phase[rank] != RANK_STARTING;
+    }
+    return has_run;
+}
+
+static bool is_killed(const struct ending *ending)
+{
+    return ending->has_ended && WIFSIGNALED(ending->wait_status) &&
+           WTERMSIG(ending->wait_status) == SIGKILL;
+}
+
+/* Nobody reported anything. Where nothing was killed, our own programs did not do what they have
+ * to. */
 static void decide_trouble(const struct evidence *evidence, struct result *result)
 {
     bool is_judge = evidence->judge_ending.has_ended;
-    char *end = describe_end(is_judge ? evidence->judge_ending.wait_status
-                                      : evidence->device_ending.wait_status);
+    const char *what = is_judge ? "pkb-judge" : "the simulator";
+    const struct ending *ending = is_judge ? &evidence->judge_ending : &evidence->device_ending;
+    char *end = describe_end(ending->wait_status);
 
-    set(result, VERDICT_INTERNAL_ERROR, NULL,
-        xasprintf("%s ended without a report: %s", is_judge ? "pkb-judge" : "the simulator", end));
+    if (!ending->has_ended && evidence->is_keeper_lost) {
+        what = "the keeper of the job's processes";
+    }
+    if (has_run_code(evidence) && (evidence->is_keeper_lost || is_killed(ending))) {
+        set(result, VERDICT_RUNTIME_ERROR, "killed_evaluator",
+            xasprintf("%s was killed while code of the submission ran", what));
+    } else {
+        set(result, VERDICT_INTERNAL_ERROR, NULL,
+            xasprintf("%s ended without a report: %s", what,
+                      ending->has_ended ? end : "it was killed"));
+    }
     set_place(result, evidence);
     free(end);
 }

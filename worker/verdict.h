@@ -33,6 +33,7 @@ struct evidence {
     const struct result *device_end; /* its last line: traffic and findings, or NULL */
     bool crashed_first;              /* a rank ended before the device reported anything */
     struct ending rank[WORLD_MAX], judge_ending, device_ending;
+    bool is_keeper_lost; /* all processes are gone, and the worker had not stopped them */
     enum stop_cause stop;
     int stop_rank;             /* STOP_LOG, STOP_HOST_BUSY */
     struct status_body status; /* the last that the judge said */
