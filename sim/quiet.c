@@ -319,7 +319,7 @@ int quiet_step(struct machine *machine, int64_t now_ns)
     }
     if (!all_quiet) {
         if (is_absent) { /* and there is no work that could show it how fast the others are */
-            (void)answer_slowly(machine, now_ns);
+            return answer_slowly(machine, now_ns);
         }
         return works || has_poll(machine) ? CHECK_MS : -1;
     }
