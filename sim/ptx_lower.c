@@ -162,8 +162,6 @@ static void finish_kernel(struct lowering *lowering)
 {
     struct kernel *kernel = lowering->kernel;
 
-    /* There is an array even where no instruction has an argument. */
-    ptx_grow(&lowering->args, &lowering->arg_capacity, lowering->arg_count, sizeof *lowering->args);
     kernel->insns = lowering->insns;
     kernel->insn_count = lowering->insn_count;
     kernel->args = lowering->args;
@@ -215,6 +213,8 @@ static void lower_kernel(struct lowering *lowering, const struct ptx_function *f
     struct kernel *kernel = lowering->kernel;
     struct frame *frame = frame_open(lowering, NULL, function);
 
+    /* There is an array even where no instruction has an argument. */
+    ptx_grow(&lowering->args, &lowering->arg_capacity, lowering->arg_count, sizeof *lowering->args);
     lower_value(lowering, VALUE_PREDICATE);
     lowering->carry = -1;
     lowering->dynamic_align = 16;
