@@ -232,8 +232,10 @@ static void extreme_half(struct warp *warp, const struct insn *insn, uint32_t ma
     write_halves(warp, insn, mask, a);
 }
 
+/* NaN becomes the canonical one, unlike in f32: seen on an H200. */
 static void sign_half(struct warp *warp, const struct insn *insn, uint32_t mask)
 {
+    int infinity = is_bf16_type(insn) ? 0x7f80 : 0x7c00;
     uint16_t a[HALVES];
 
     memcpy(a, SOURCE(uint32_t, 0), sizeof(a));
@@ -241,7 +243,8 @@ static void sign_half(struct warp *warp, const struct insn *insn, uint32_t mask)
         if (insn->flags & FLAG_FTZ) {
             a[i] = a[i] & 0x7c00 ? a[i] : a[i] & 0x8000;
         }
-        a[i] = insn->op == OP_NEG ? a[i] ^ 0x8000 : a[i] & 0x7fff;
+        bool is_nan = (a[i] & 0x7fff) > infinity;
+        a[i] = is_nan ? 0x7fff : insn->op == OP_NEG ? a[i] ^ 0x8000 : a[i] & 0x7fff;
     }
     write_halves(warp, insn, mask, a);
 }
