@@ -4,7 +4,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/problem.h"
-#include "server/framing.h"
+#include "server/http_framing.h"
 #include "server/listen.h"
 
 #include <assert.h>

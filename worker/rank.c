@@ -242,10 +242,11 @@ static int number(const char *text)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"judge", required_argument, NULL, 'j'},    {"page", required_argument, NULL, 'p'},
-        {"rank", required_argument, NULL, 'r'},
-        {"solution", required_argument, NULL, 's'}, {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"judge", required_argument, NULL, 'j'},
+                                            {"page", required_argument, NULL, 'p'},
+                                            {"rank", required_argument, NULL, 'r'},
+                                            {"solution", required_argument, NULL, 's'},
+                                            {NULL, 0, NULL, 0}};
     struct rank *rank = xcalloc(1, sizeof *rank);
     struct error err = {0};
     int option = 0;

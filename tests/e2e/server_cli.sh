@@ -49,7 +49,8 @@ is "init does not touch what is there" ends 1 "$server" init --db "$dir/db"
 is "and says so" says "exists already"
 is "a role is needed" ends 2 "$server" token --db "$dir/db" --name sam
 is "a role must be one" ends 2 "$server" token --db "$dir/db" --name sam --role king
-is "and is named with those there are" says "no role 'king': give reader, submitter, worker or admin"
+is "and is named with those there are" says \
+    "no role 'king': give reader, submitter, worker or admin"
 is "a name is needed" ends 2 "$server" token --db "$dir/db" --role reader
 is "a node is for workers" ends 2 "$server" token --db "$dir/db" --role reader --name a --node b
 is "an unknown option is refused" ends 2 "$server" token --db "$dir/db" --colour red

@@ -50,7 +50,8 @@ differential()
                 >"$out.log" 2>&1; then
                 row FAILED differential "$name seed $seed" "simulated: $(tail -c 200 "$out.log")"
             elif ! "$BUILD/gpu/compare" "$out.sim" "$out.gpu" >"$out.log"; then
-                row FAILED differential "$name seed $seed" "$(grep -v ' 0 wrong' "$out.log" | tail -n 1)"
+                row FAILED differential "$name seed $seed" \
+                    "$(grep -v ' 0 wrong' "$out.log" | tail -n 1)"
             else
                 row ok differential "$name seed $seed" "$(wc -l <"$out.log") outputs"
             fi
@@ -103,11 +104,12 @@ fixtures()
 
 api()
 {
-    if CMOCKA_MESSAGE_OUTPUT=TAP PKB_DEVICE=cuda timeout 120 "$BUILD/tests/test_cuda_api" \
+    if CMOCKA_MESSAGE_OUTPUT=TAP PKB_TEST_DEVICE=cuda timeout 120 "$BUILD/tests/test_cuda_api" \
         >"$scratch/api.log" 2>&1; then
         row ok api test_cuda_api "$(grep -c '^ok ' "$scratch/api.log") promises"
     else
-        row FAILED api test_cuda_api "$(grep '^not ok' "$scratch/api.log" | tr '\n' ' ' | cut -c 1-600)"
+        row FAILED api test_cuda_api \
+            "$(grep '^not ok' "$scratch/api.log" | tr '\n' ' ' | cut -c 1-600)"
     fi
 }
 

@@ -23,10 +23,9 @@ int main(int argc, char **argv)
         (void)fprintf(stderr, "usage: simulate PROGRAM ARG...\n");
         return 2;
     }
-    sim_start(&session, &(struct sim_settings){.ranks = 1,
-                                               .image = argv[1],
-                                               .seed = 1,
-                                               .fuel = UINT64_C(50000000000)});
+    sim_start(&session,
+              &(struct sim_settings){
+                  .ranks = 1, .image = argv[1], .seed = 1, .fuel = UINT64_C(50000000000)});
     sim_spawn(&session, 0, argv + 1, STDERR_FILENO);
     (void)sim_finish(&session, &status, &report);
     bool is_well = WIFEXITED(status) && WEXITSTATUS(status) == 0;

@@ -1,5 +1,6 @@
-#include "server/framing.h"
+#include "server/http_framing.h"
 
+#include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

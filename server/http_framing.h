@@ -1,6 +1,6 @@
 /*
- * framing.h — refuses what of a request's head could be read in two ways: here, and by a proxy in
- * front of us.
+ * http_framing.h — refuses what of a request's head could be read in two ways: here, and by a proxy
+ * in front of us.
  *
  * libmicrohttpd hands out texts that end at their first zero byte. They lie in the head as it came,
  * so their places tell what was left out: bytes behind a zero, or a header folded over two lines.
@@ -10,9 +10,10 @@
 
 #include "common/error.h"
 
-#include <microhttpd.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+struct MHD_Connection;
 
 /* What decoding takes away from a URI. */
 struct uri_note {
