@@ -237,7 +237,7 @@ static void test_output_beyond_the_limit_is_counted_but_not_kept(void **state)
     start(&script, "head -c 9000000 /dev/zero", (struct box_limits){0});
     while (!capture_is_too_long(&script.output)) {
         await(script.output.fd);
-        assert_true(capture_read(&script.output));
+        assert_true(capture_read(&script.output) || capture_is_too_long(&script.output));
     }
     assert_int_equal(script.output.kept.size_bytes, CAPTURE_KEPT_BYTES);
     capture_write(&script.output, &text, 1000);
@@ -267,7 +267,8 @@ static void test_the_activity_of_a_process_is_read(void **state)
 {
     (void)state;
     volatile uint64_t sum = 0;
-    while (process_active_ns(getpid()) < 20000000) {
+    int64_t before_ns = process_active_ns(getpid());
+    while (process_active_ns(getpid()) < before_ns + 20000000) {
         for (int i = 0; i < 1000000; i++) {
             sum = sum + (uint64_t)i;
         }
