@@ -353,7 +353,7 @@ CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateRes
         return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     }
     CUresult result = cuGraphInstantiate(&fresh, graph, exec->flags);
-    if (result) {
+    if (result || !fresh) {
         return result;
     }
     /* The handle stays, and so does the end of the last launch, for which the next one waits. */

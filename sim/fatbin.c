@@ -77,6 +77,7 @@ uint64_t fatbin_hash(const void *fatbin, size_t size_bytes)
 /* Sections of an ELF file of 64 bits; none where it is not one. */
 static uint32_t section_count(struct bytes elf, Elf64_Ehdr *header)
 {
+    *header = (Elf64_Ehdr){0};
     if (!read_at(elf, 0, header, sizeof *header) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
         header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
         header->e_shentsize != sizeof(Elf64_Shdr)) {

@@ -379,11 +379,10 @@ static void lower_callee(struct lowering *lowering, struct frame *frame, const s
 {
     uint32_t line = call->insn->insn.line;
 
-    if (!callee->is_defined || callee->is_entry) {
-        refuse_call(lowering, "call of ", callee->name, line);
-    } else if (is_recursive(frame, callee) || frame->depth == CODE_CALL_DEPTH_MAX) {
+    bool is_code = callee->is_defined && !callee->is_entry;
+    if (is_code && (is_recursive(frame, callee) || frame->depth == CODE_CALL_DEPTH_MAX)) {
         refuse_call(lowering, "recursive call of ", callee->name, line);
-    } else if (!lower_inline(lowering, frame, call, callee)) {
+    } else if (!is_code || !lower_inline(lowering, frame, call, callee)) {
         refuse_call(lowering, "call of ", callee->name, line);
     }
 }
@@ -418,7 +417,7 @@ static void lower_pointer_call(struct lowering *lowering, struct frame *frame,
                                const struct call *call)
 {
     struct build build = {.insn = {.line = call->insn->insn.line}};
-    uint32_t callees[CALLEES_MAX], ends[CALLEES_MAX];
+    uint32_t callees[CALLEES_MAX] = {0}, ends[CALLEES_MAX] = {0};
     uint32_t count = find_callees(lowering->module, call, callees);
 
     lower_source(lowering, frame, &build, call->callee, TYPE_U64);

@@ -294,7 +294,7 @@ static uint32_t add_variable(struct parser *parser, const struct ptx_variable *v
 
 uint32_t parse_variable(struct parser *parser, struct declaration declaration)
 {
-    uint64_t rows[PTX_DIMENSIONS_MAX];
+    uint64_t rows[PTX_DIMENSIONS_MAX] = {0};
     struct ptx_variable variable = {
         .space = declaration.space,
         .is_extern = declaration.is_extern,

@@ -89,8 +89,8 @@ static void planes_keep_their_pitch(int rank)
     for (int i = 0; i < (int)sizeof out; i++) {
         out[i / 16][i % 16] = (unsigned char)i;
     }
-    GOOD(cudaMalloc((void **)&device, 6 * 32));
-    GOOD(cudaMemset(device, 0xee, 6 * 32));
+    GOOD(cudaMalloc((void **)&device, (size_t)6 * 32));
+    GOOD(cudaMemset(device, 0xee, (size_t)6 * 32));
     GOOD(cudaMemcpy2D(device, 32, out, 16, 10, 6, cudaMemcpyHostToDevice));
     GOOD(cudaMemcpy2DAsync(in, 10, device, 32, 10, 6, cudaMemcpyDeviceToHost, 0));
     GOOD(cudaStreamSynchronize(0));
@@ -176,12 +176,12 @@ static void pinned_memory_is_seen_by_both(int rank)
 
 static void registered_memory_is_seen_by_both(int rank)
 {
-    char *pages = aligned_alloc(4096, 3 * 4096);
+    char *pages = aligned_alloc(4096, (size_t)3 * 4096);
     int *words = (int *)(pages + 100);
     void *device = NULL;
 
     (void)rank;
-    memset(pages, 7, 3 * 4096);
+    memset(pages, 7, (size_t)3 * 4096);
     GOOD(cudaHostRegister(words, 4096, 0));
     EXPECT(pages[0] == 7 && pages[8191] == 7, 1);
     EXPECT(cudaHostRegister(words, 4096, 0), cudaErrorHostMemoryAlreadyRegistered);

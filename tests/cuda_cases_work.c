@@ -43,8 +43,8 @@ static void vectors_are_added(int rank)
     GOOD(cudaMalloc((void **)&device, 3 * sizeof a));
     GOOD(cudaMemcpy(device, a, sizeof a, cudaMemcpyHostToDevice));
     GOOD(cudaMemcpy(device + COUNT, b, sizeof b, cudaMemcpyHostToDevice));
-    GOOD(launch_add(device, device + COUNT, device + 2 * COUNT, COUNT, 0));
-    GOOD(cudaMemcpy(sum, device + 2 * COUNT, sizeof sum, cudaMemcpyDeviceToHost));
+    GOOD(launch_add(device, device + COUNT, device + (ptrdiff_t)2 * COUNT, COUNT, 0));
+    GOOD(cudaMemcpy(sum, device + (ptrdiff_t)2 * COUNT, sizeof sum, cudaMemcpyDeviceToHost));
     for (int i = 0; i < COUNT; i++) {
         EXPECT(sum[i] == a[i] + b[i], 1);
     }
@@ -212,14 +212,14 @@ static void shared_memory_can_be_extended(int rank)
     int *words = device_words(64);
 
     (void)rank;
-    GOOD(launch_dynamic(words, 16 * 1024, 0));
+    GOOD(launch_dynamic(words, (size_t)16 * 1024, 0));
     EXPECT(word_of(words), 16 * 1024 / 4 - 1);
-    EXPECT(launch_dynamic(words, 100 * 1024, 0), cudaErrorInvalidValue);
+    EXPECT(launch_dynamic(words, (size_t)100 * 1024, 0), cudaErrorInvalidValue);
     EXPECT(set_dynamic_shared(300 * 1024), cudaErrorInvalidValue);
     EXPECT(set_dynamic_shared(-1), cudaErrorInvalidValue);
     (void)cudaGetLastError();
     GOOD(set_dynamic_shared(227 * 1024));
-    GOOD(launch_dynamic(words, 227 * 1024, 0));
+    GOOD(launch_dynamic(words, (size_t)227 * 1024, 0));
     EXPECT(word_of(words), 227 * 1024 / 4 - 1);
 }
 
@@ -232,7 +232,7 @@ static void kernels_tell_their_attributes(int rank)
     GOOD(cudaFuncGetAttributes(&attributes, kernel_bounded()));
     EXPECT(attributes.maxThreadsPerBlock, 128);
     EXPECT(attributes.binaryVersion, 90);
-    EXPECT(attributes.maxDynamicSharedSizeBytes, 48 * 1024);
+    EXPECT(attributes.maxDynamicSharedSizeBytes, 48LL * 1024);
     EXPECT(attributes.numRegs > 0, 1);
     GOOD(cudaFuncGetAttributes(&attributes, kernel_nothing()));
     EXPECT(attributes.maxThreadsPerBlock, 1024);
@@ -248,7 +248,7 @@ static void cooperative_grids_must_fit(int rank)
 
     (void)rank;
     GOOD(launch_cooperative(132 * 32, word));
-    EXPECT(word_of(word), 132 * 32 * 32);
+    EXPECT(word_of(word), 132LL * 32 * 32);
     EXPECT(launch_cooperative(132 * 32 + 1, word), cudaErrorCooperativeLaunchTooLarge);
 }
 
@@ -262,7 +262,7 @@ static void the_device_is_an_h200(int rank)
     EXPECT(strcmp(properties.name, "NVIDIA H200"), 0);
     EXPECT(properties.major == 9 && properties.minor == 0, 1);
     EXPECT(properties.multiProcessorCount, 132);
-    EXPECT(properties.sharedMemPerBlockOptin, 227 * 1024);
+    EXPECT(properties.sharedMemPerBlockOptin, 227LL * 1024);
     EXPECT(properties.totalGlobalMem, 150109880320);
     GOOD(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 0));
     EXPECT(value, 32);

@@ -10,7 +10,9 @@
 
 static int process_fd(void)
 {
-    return (int)strtol(getenv(WIRE_FD_VARIABLE), NULL, 10);
+    const char *text = getenv(WIRE_FD_VARIABLE);
+
+    return text != NULL ? (int)strtol(text, NULL, 10) : -1;
 }
 
 /* Whether pkb-simd hangs up after these bytes. */

@@ -112,7 +112,7 @@ static void polling_ranks_have_one_order(int rank)
     }
     case_meet();
     GOOD(cudaMemcpy(log, words, sizeof log, cudaMemcpyDeviceToHost));
-    EXPECT(log[0], 2 * TURNS);
+    EXPECT(log[0], 2LL * TURNS);
     for (int i = 0; rank == 0 && i < 2 * TURNS; i++) {
         printf("%d", log[1 + i]);
     }

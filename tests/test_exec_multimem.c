@@ -172,11 +172,11 @@ static void test_asynchronous_copies_fill_shared_memory(void **state)
     launch(&replicas);
     simulation_check(&replicas.simulation);
     for (size_t lane = 0; lane < 32; lane++) {
-        const uint32_t *out = &replicas.out[(size_t)lane * 4];
-        assert_int_equal(out[0], 0);
-        assert_int_equal(out[1], 0);
-        assert_int_equal(out[2], lane & 1 ? lane * 4 + 2 : 0);
-        assert_int_equal(out[3], lane & 1 ? lane * 4 + 1 : 0);
+        size_t at = lane * 4;
+        assert_int_equal(replicas.out[at], 0);
+        assert_int_equal(replicas.out[at + 1], 0);
+        assert_int_equal(replicas.out[at + 2], lane & 1 ? at + 2 : 0);
+        assert_int_equal(replicas.out[at + 3], lane & 1 ? at + 1 : 0);
     }
     simulation_close(&replicas.simulation);
 }

@@ -157,10 +157,11 @@ static void test_what_is_not_known_is_refused_by_name_and_line(void **state)
         struct image *image = parse_body(refusals[i]);
         const struct kernel *kernel = &image->kernels[0];
         size_t length = strcspn(refusals[i], " ;");
-        if (kernel->unsupported == NULL || strncmp(kernel->unsupported, refusals[i], length) != 0) {
-            fail_msg("%s: %s", refusals[i], kernel->unsupported ? kernel->unsupported : "taken");
+        const char *reason = kernel->unsupported != NULL ? kernel->unsupported : "taken";
+        if (strncmp(reason, refusals[i], length) != 0) {
+            fail_msg("%s: %s", refusals[i], reason);
         }
-        assert_non_null(strstr(kernel->unsupported, "kernel k"));
+        assert_non_null(strstr(reason, "kernel k"));
         check_image(image);
         image_close(image);
     }

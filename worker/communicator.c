@@ -1,5 +1,6 @@
 #include "worker/communicator.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <nccl.h>
 #include <stdbool.h>
@@ -41,6 +42,8 @@ enum status communicator_make(struct ncclComm **made, const struct communicator_
     if (status != OK) {
         return status;
     }
+    assert(functions.get_unique_id != NULL);
+    assert(functions.init_rank != NULL);
     if (options->rank == 0) {
         result = functions.get_unique_id(&id);
         for (int i = 0; i < COMMUNICATOR_ID_BYTES && result == ncclSuccess; i++) {

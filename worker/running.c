@@ -185,16 +185,14 @@ static void take_end(struct running *running, const struct box_event *event)
             box_kill(running->launch.box);
         }
         begin_stop(running);
-    } else if (running->is_stopping) {
-        return;
-    } else if (event->program == LAUNCH_JUDGE) {
+    } else if (event->program == LAUNCH_JUDGE && !running->is_stopping) {
         evidence->judge_ending = ending;
         if (evidence->judge == NULL) {
             begin_stop(running);
         }
-    } else if (evidence->judge != NULL && evidence->judge->rank != event->program - LAUNCH_RANK_0) {
-        return; /* it was told that the job is over, by the end of the judge */
-    } else {
+    } else if (!running->is_stopping && (evidence->judge == NULL ||
+                                         evidence->judge->rank == event->program - LAUNCH_RANK_0)) {
+        /* Any other rank was told that the job is over, by the end of the judge. */
         evidence->rank[event->program - LAUNCH_RANK_0] = ending;
         evidence->crashed_first |= evidence->device == NULL;
         if (evidence->judge != NULL && !awaits_an_end(running)) {

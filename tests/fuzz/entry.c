@@ -2,6 +2,10 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/lines.h"
 
+#ifndef FUZZ_TARGET /* the build names it; without a name this file can still be read alone */
+#define FUZZ_TARGET fuzz_json
+#endif
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size_bytes, size_t max_bytes);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size_bytes, size_t max_bytes, unsigned seed);
