@@ -245,7 +245,7 @@ check: deps ## install what is missing, build, run every test that needs no GPU
 	@$(MAKE) --no-print-directory $(parallel) all tests
 	@BUILD=$(BUILD) sh tests/run.sh
 
-check-all: deps ## the same and what takes longer: every world, every seed
+check-all: deps ## the same, and every baseline in every world
 	@$(MAKE) --no-print-directory $(parallel) all tests
 	@TESTS=all BUILD=$(BUILD) sh tests/run.sh
 
