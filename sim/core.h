@@ -21,8 +21,9 @@ enum {
     OUTPUT_MAX_BYTES = 1 << 20,
     PRINT_COST = 20000, /* thread-instructions of fuel that a printed line takes */
     SHARED_MAX_BYTES = 227 << 10,
-    GRID_BYTES_MAX = 1 << 30, /* of all CTAs of a grid that fit the device at once */
-    OWNERS = WORLD_MAX + 1,   /* the last: host memory */
+    GRID_BYTES_MAX = 1 << 30,   /* of all CTAs of a grid that fit the device at once */
+    ASYNC_COPIES_MAX = 1 << 20, /* that wait in all warps; what is beyond is copied at once */
+    OWNERS = WORLD_MAX + 1,     /* the last: host memory */
 };
 
 #define WINDOW_BYTES (16u << 20)
@@ -49,6 +50,15 @@ struct group {
     uint8_t barrier;
     uint32_t members; /* of GROUP_CONVERGE */
     struct spin spin;
+};
+
+/* A cp.async of one lane that is on its way: what it read, and where it will be. */
+struct async_copy {
+    uint32_t group; /* of the lane: commits before it */
+    uint32_t shared_at;
+    uint8_t lane;
+    uint8_t size_bytes;
+    uint8_t bytes[16];
 };
 
 struct warp {
@@ -78,7 +88,9 @@ struct warp {
     struct space *space;
     uint64_t (*traffic)[MECHANISMS]; /* [owner][MECHANISMS] of the device; NULL: not counted */
     uint32_t index;                  /* in the CTA */
-    uint32_t async_pending;
+    struct async_copy *copies;       /* in the order in which they were issued */
+    uint32_t copy_count, copy_capacity;
+    uint32_t commits[WARP_LANES]; /* groups that each lane has closed */
 };
 
 struct barrier {
@@ -191,7 +203,8 @@ struct engine {
     uint64_t random;
     uint64_t serial;
     uint64_t instructions;
-    uint64_t cta_bytes; /* of the memory of all CTAs, with the spare ones */
+    uint64_t cta_bytes;    /* of the memory of all CTAs, with the spare ones */
+    uint32_t async_copies; /* that wait, of all warps */
     uint64_t ticks;
     uint64_t sweeps;
     /* proof.c */

@@ -1,9 +1,16 @@
-/* exec_async.c — cp.async: the copy is done at once, so waiting for it has nothing to do. */
+/*
+ * exec_async.c — cp.async: it reads at once, but what it read is seen only when the thread waits
+ * for the copy's group, as late as a device may show it. Who forgets to wait reads what was there.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
 #include "sim/access.h"
 #include "sim/exec.h"
 #include "sim/schedule.h"
 
-#include <string.h>
+enum { COPIES_FIRST = 64 };
 
 /* How many bytes of each lane come from global memory; the rest are zeros. */
 static void read_sizes(struct warp *warp, const struct insn *insn, uint32_t size[WARP_LANES])
@@ -30,6 +37,29 @@ static void read_sizes(struct warp *warp, const struct insn *insn, uint32_t size
     {
         size[lane] = given[lane] < all ? given[lane] : all;
     }
+}
+
+/* Makes a copy seen. */
+static void land(struct warp *warp, const struct async_copy *copy)
+{
+    uint8_t *to = warp->cta->shared + copy->shared_at;
+
+    warp->engine->changes += memcmp(to, copy->bytes, copy->size_bytes) != 0;
+    memcpy(to, copy->bytes, copy->size_bytes);
+}
+
+static void issue(struct warp *warp, const struct async_copy *copy)
+{
+    if (warp->engine->async_copies == ASYNC_COPIES_MAX) {
+        land(warp, copy);
+        return;
+    }
+    if (warp->copy_count == warp->copy_capacity) {
+        warp->copy_capacity = warp->copy_capacity ? warp->copy_capacity * 2 : COPIES_FIRST;
+        warp->copies = xrealloc(warp->copies, warp->copy_capacity * sizeof(*warp->copies));
+    }
+    warp->copies[warp->copy_count++] = *copy;
+    warp->engine->async_copies++;
 }
 
 static void cp_async(struct warp *warp, const struct insn *insn, uint32_t mask)
@@ -61,28 +91,63 @@ static void cp_async(struct warp *warp, const struct insn *insn, uint32_t mask)
     }
     for (uint32_t left = mask; left; left &= left - 1) {
         int lane = __builtin_ctz(left);
-        uint8_t bytes[16] = {0};
+        struct async_copy copy = {.group = warp->commits[lane],
+                                  .shared_at = (uint32_t)(shared.at[lane] - warp->cta->shared),
+                                  .lane = (uint8_t)lane,
+                                  .size_bytes = insn->vector};
         if (size[lane]) {
-            memcpy(bytes, global.at[lane], size[lane]);
+            memcpy(copy.bytes, global.at[lane], size[lane]);
         }
-        warp->engine->changes += memcmp(shared.at[lane], bytes, insn->vector) != 0;
-        memcpy(shared.at[lane], bytes, insn->vector);
+        issue(warp, &copy);
     }
 }
 
-static void nothing(struct warp *warp, const struct insn *insn, uint32_t mask)
+static void commit(struct warp *warp, const struct insn *insn, uint32_t mask)
 {
-    (void)warp;
     (void)insn;
-    (void)mask;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        warp->commits[__builtin_ctz(left)]++;
+    }
+}
+
+/* Lands what the lanes wait for: all, or all groups but the last `imm` that were closed. */
+static void wait(struct warp *warp, const struct insn *insn, uint32_t mask)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < warp->copy_count; i++) {
+        const struct async_copy *copy = &warp->copies[i];
+        bool is_waiting = mask >> copy->lane & 1;
+        int64_t closed_after = (int64_t)warp->commits[copy->lane] - copy->group;
+        if (is_waiting && (insn->sub == 1 || closed_after > insn->imm)) {
+            land(warp, copy);
+        } else {
+            warp->copies[kept++] = *copy;
+        }
+    }
+    warp->engine->async_copies -= warp->copy_count - kept;
+    warp->copy_count = kept;
+}
+
+void async_drop(struct warp *warp)
+{
+    warp->engine->async_copies -= warp->copy_count;
+    free(warp->copies);
+    warp->copies = NULL;
+    warp->copy_count = warp->copy_capacity = 0;
 }
 
 insn_exec *find_async(const struct insn *insn)
 {
     bool is_size = insn->vector == 4 || insn->vector == 8 || insn->vector == 16;
 
-    if (insn->op != OP_CP_ASYNC) {
-        return insn->flags ? NULL : nothing;
+    switch (insn->op) {
+    case OP_CP_ASYNC_COMMIT:
+        return commit;
+    case OP_CP_ASYNC_WAIT:
+        return insn->imm >= 0 ? wait : NULL;
+    default:
+        break;
     }
     return has_flags_only(insn, FLAG_ADDR32) && is_size ? cp_async : NULL;
 }

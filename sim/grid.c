@@ -112,6 +112,7 @@ static void warp_prepare(struct cta *cta, struct warp *warp, uint32_t index)
     warp->space = grid->launch.space;
     warp->traffic = is_counted ? device->traffic : NULL;
     warp->index = index;
+    memset(warp->commits, 0, sizeof(warp->commits));
     memset(warp->predicates, 0, kernel->predicate_count * sizeof(uint32_t));
     warp->predicates[0] = MASK_ALL;
     warp_start(warp, grid->thread_count - index * WARP_LANES);
@@ -189,6 +190,9 @@ void cta_end(struct cta *cta)
     struct grid *grid = cta->grid;
     struct cta *last = grid->live[--grid->live_count];
 
+    for (uint32_t i = 0; i < cta->warp_count; i++) {
+        async_drop(&cta->warps[i]);
+    }
     grid->live[cta->position] = last;
     last->position = cta->position;
     cta->next = grid->spare;

@@ -46,6 +46,11 @@ struct cta *cta_start(struct grid *grid);
 void cta_end(struct cta *cta); /* takes it off the grid's list */
 void grid_end(struct grid *grid, enum grid_state state);
 
+/* ---- exec_async.c ---- */
+
+/* Forgets the copies of a warp that are on their way. */
+void async_drop(struct warp *warp);
+
 /* ---- proof.c ---- */
 
 /* Something happened that no comparison of memory sees. */
