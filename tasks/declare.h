@@ -128,6 +128,8 @@ struct task {
     void (*declare)(const struct run *run, int rank, struct plan *plan);
     void (*fill)(const struct run *run, const struct trial *trial, struct tensor *const *in);
     void (*oracle)(const struct run *run, struct tensor *const *in, struct expected *const *out);
+    /* The page's least traffic and work; the floor is ours. Bytes of T are those of the run. */
+    void (*work)(const struct run *run, struct work *work);
     int (*group)(const struct run *run, int rank); /* the group of a rank, for RANKS_SAME_GROUP */
     /* A rule of the page's own, asked when everything else is right; fills in what is wrong. */
     enum judgement (*judge)(const struct run *run, struct expected *const *expected,
@@ -139,6 +141,16 @@ int task_variant_index(const struct task *task, int case_index, int number);
 
 /* The row that holds for an output in this run, or NULL where it is exact. */
 const struct tolerance_row *run_tolerance(const struct run *run, int output);
+
+/* Bytes of one element of the working dtype. */
+double run_element_bytes(const struct run *run);
+
+/*
+ * Bytes that one element of an output must bring at least: those of its dtype where it is exact,
+ * and what the tolerance leaves of normal numbers, half log2(2 pi e) - log2(2 (a + 4 r)) bits,
+ * where it is not.
+ */
+double run_floor_bytes(const struct run *run, int output);
 
 /* The working dtype of the run, as the pages write it. */
 enum { T = DTYPE_COUNT };

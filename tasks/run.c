@@ -3,6 +3,7 @@
 #include "common/mem.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -195,4 +196,29 @@ const struct tolerance_row *run_tolerance(const struct run *run, int output)
     default:
         return &rule->tolerance->fp32;
     }
+}
+
+double run_element_bytes(const struct run *run)
+{
+    return (double)dtype_size_bytes(run->dtype);
+}
+
+double run_floor_bytes(const struct run *run, int output)
+{
+    const struct tolerance_row *row = run_tolerance(run, output);
+    enum dtype dtype = run->plans[0].outputs[output].dtype;
+
+    if (row == NULL) {
+        return (double)dtype_size_bytes(dtype);
+    }
+    double bits = log2(2 * M_PI * M_E) / 2 - log2(2 * (row->a + 4 * row->r));
+    return fmax(bits, 0) / 8;
+}
+
+struct work run_work(const struct run *run)
+{
+    struct work work = {0};
+
+    run->task->work(run, &work);
+    return work;
 }

@@ -68,6 +68,20 @@ const struct plan *run_plan(const struct run *run, int rank); /* lives as long a
 const void *run_params(const struct run *run, size_t *size_bytes);
 
 /*
+ * What one call costs, in bytes and operations of the worst rank in each row: the target is the
+ * best scheme known, from which a share of the roofline follows; the floor is what must enter a
+ * rank whatever the scheme, so that who moves less has not done the work.
+ */
+struct work {
+    double nvlink_out, nvlink_in; /* point to point */
+    double nvls_out, nvls_in;     /* where the switch may multicast and add */
+    double hbm_read, hbm_write;   /* every tensor once */
+    double flops_mma, flops_other;
+    double floor_in;
+};
+struct work run_work(const struct run *run);
+
+/*
  * Makes the inputs of all ranks for call number `call` (0, 1, ...): in[rank][i].data is where plan
  * input i goes (NULL where it is empty). The same seed and call give the same bytes everywhere.
  */

@@ -1,15 +1,10 @@
-#include "tasks/declare.h"
+#include "tasks/oracle_move.h"
+
+#include <math.h>
 
 enum { M, N, ROOT };
 enum { X };
 enum { Y };
-enum { NORMAL, BITS };
-
-/* The root is the last rank at "check", so that a rank 0 which is taken for granted shows. */
-static void derive(struct run *run)
-{
-    run->dim[ROOT] = run_at(run, "check") ? run->world - 1 : 0;
-}
 
 static void declare(const struct run *run, int rank, struct plan *plan)
 {
@@ -18,18 +13,27 @@ static void declare(const struct run *run, int rank, struct plan *plan)
     plan_output(plan, "y", T, "[M, N]", SHAPE(run->dim[M], run->dim[N]));
 }
 
-static void fill(const struct run *run, const struct trial *trial, struct tensor *const *in)
-{
-    for (int rank = 0; rank < run->world; rank++) {
-        fill_payload(run->variant == BITS, &in[rank][X], trial_stream(trial, rank, X));
-    }
-}
-
 static void oracle(const struct run *run, struct tensor *const *in, struct expected *const *out)
 {
     for (int rank = 0; rank < run->world; rank++) {
-        expect_copy(&out[rank][Y], 0, &in[run->dim[ROOT]][X], 0, run->dim[M] * run->dim[N]);
+        expect_block(&out[rank][Y], 0, &in[run->dim[ROOT]][X], 0, run->dim[M] * run->dim[N]);
     }
+}
+
+static void work(const struct run *run, struct work *work)
+{
+    double bytes = (double)(run->dim[M] * run->dim[N]) * run_element_bytes(run);
+    double peers = run->world - 1;
+
+    *work = (struct work){
+        .nvlink_out = fmin(peers, 1) * bytes,
+        .nvlink_in = fmin(peers, 1) * bytes,
+        .nvls_out = fmin(peers, 1) * bytes,
+        .nvls_in = fmin(peers, 1) * bytes,
+        .hbm_read = bytes,
+        .hbm_write = bytes,
+        .floor_in = fmin(peers, 1) * bytes,
+    };
 }
 
 const struct task task_broadcast = {
@@ -40,13 +44,12 @@ const struct task task_broadcast = {
     .params = {[M] = {"M", PARAM_INT64, "rows"},
                [N] = {"N", PARAM_INT64, "columns"},
                [ROOT] = {"root", PARAM_INT64, "sending rank"}},
-    .cases = {{.name = "check", .dim = {[M] = 37, [N] = 129}},
-              {.name = "bench", .dim = {[M] = 1024, [N] = 1024}},
-              {.name = "check/root0"}},
-    .variants = {[NORMAL] = {"normal", AT_CHECK | AT_BENCH}, [BITS] = {"bits", AT_CHECK}},
+    .cases = {MOVED_CASES, {.name = "check/root0"}},
+    .variants = MOVED_VARIANTS,
     .outputs = {[Y] = {.name = "y", .ranks = RANKS_SAME}},
-    .derive = derive,
+    .derive = derive_root,
     .declare = declare,
-    .fill = fill,
+    .fill = fill_moved,
     .oracle = oracle,
+    .work = work,
 };

@@ -1,6 +1,8 @@
 #include "tasks/declare.h"
 #include "tasks/oracle_reduce.h"
 
+#include <math.h>
+
 enum { M, N, ROOT };
 enum { X };
 enum { Y };
@@ -34,6 +36,25 @@ static void oracle(const struct run *run, struct tensor *const *in, struct expec
     }
 }
 
+static void work(const struct run *run, struct work *work)
+{
+    double bytes = (double)(run->dim[M] * run->dim[N]) * run_element_bytes(run);
+    double peers = run->world - 1;
+    double least = (double)(run->dim[M] * run->dim[N]) * run_floor_bytes(run, Y);
+    double adds = (double)(run->dim[M] * run->dim[N]);
+
+    *work = (struct work){
+        .nvlink_out = fmin(peers, 1) * bytes,
+        .nvlink_in = fmin(peers, 1) * bytes,
+        .nvls_out = fmin(peers, 1) * bytes,
+        .nvls_in = fmin(peers, 1) * bytes,
+        .hbm_read = bytes,
+        .hbm_write = bytes,
+        .flops_other = peers / run->world * adds,
+        .floor_in = fmin(peers, 1) * least,
+    };
+}
+
 const struct task task_reduce = {
     .number = 4,
     .name = "reduce",
@@ -54,4 +75,5 @@ const struct task task_reduce = {
     .declare = declare,
     .fill = fill,
     .oracle = oracle,
+    .work = work,
 };

@@ -1,15 +1,10 @@
-#include "tasks/declare.h"
+#include "tasks/oracle_move.h"
+
+#include <math.h>
 
 enum { M, N, ROOT };
 enum { X };
 enum { Y };
-enum { NORMAL, BITS };
-
-/* The root is the last rank at "check", so that a rank 0 which is taken for granted shows. */
-static void derive(struct run *run)
-{
-    run->dim[ROOT] = run_at(run, "check") ? run->world - 1 : 0;
-}
 
 static void declare(const struct run *run, int rank, struct plan *plan)
 {
@@ -18,20 +13,29 @@ static void declare(const struct run *run, int rank, struct plan *plan)
                 SHAPE(rank == run->dim[ROOT] ? run->world : 0, run->dim[M], run->dim[N]));
 }
 
-static void fill(const struct run *run, const struct trial *trial, struct tensor *const *in)
-{
-    for (int rank = 0; rank < run->world; rank++) {
-        fill_payload(run->variant == BITS, &in[rank][X], trial_stream(trial, rank, X));
-    }
-}
-
 static void oracle(const struct run *run, struct tensor *const *in, struct expected *const *out)
 {
     int64_t slot = run->dim[M] * run->dim[N];
 
     for (int source = 0; source < run->world; source++) {
-        expect_copy(&out[run->dim[ROOT]][Y], source * slot, &in[source][X], 0, slot);
+        expect_block(&out[run->dim[ROOT]][Y], source, &in[source][X], 0, slot);
     }
+}
+
+static void work(const struct run *run, struct work *work)
+{
+    double bytes = (double)(run->dim[M] * run->dim[N]) * run_element_bytes(run);
+    double peers = run->world - 1;
+
+    *work = (struct work){
+        .nvlink_out = fmin(peers, 1) * bytes,
+        .nvlink_in = peers * bytes,
+        .nvls_out = fmin(peers, 1) * bytes,
+        .nvls_in = peers * bytes,
+        .hbm_read = bytes,
+        .hbm_write = run->world * bytes,
+        .floor_in = peers * bytes,
+    };
 }
 
 const struct task task_gather = {
@@ -42,13 +46,12 @@ const struct task task_gather = {
     .params = {[M] = {"M", PARAM_INT64, "rows"},
                [N] = {"N", PARAM_INT64, "columns"},
                [ROOT] = {"root", PARAM_INT64, "receiving rank"}},
-    .cases = {{.name = "check", .dim = {[M] = 37, [N] = 129}},
-              {.name = "bench", .dim = {[M] = 1024, [N] = 1024}},
-              {.name = "check/root0"}},
-    .variants = {[NORMAL] = {"normal", AT_CHECK | AT_BENCH}, [BITS] = {"bits", AT_CHECK}},
+    .cases = {MOVED_CASES, {.name = "check/root0"}},
+    .variants = MOVED_VARIANTS,
     .outputs = {[Y] = {.name = "y", .ranks = RANKS_ROOT}},
-    .derive = derive,
+    .derive = derive_root,
     .declare = declare,
-    .fill = fill,
+    .fill = fill_moved,
     .oracle = oracle,
+    .work = work,
 };

@@ -1,6 +1,8 @@
 #include "tasks/declare.h"
 #include "tasks/oracle_reduce.h"
 
+#include <math.h>
+
 enum { M, N };
 enum { X };
 enum { Y };
@@ -30,6 +32,25 @@ static void oracle(const struct run *run, struct tensor *const *in, struct expec
     }
 }
 
+static void work(const struct run *run, struct work *work)
+{
+    double bytes = (double)(run->dim[M] * run->dim[N]) * run_element_bytes(run);
+    double peers = run->world - 1;
+    double least = (double)(run->dim[M] * run->dim[N]) * run_floor_bytes(run, Y);
+    double adds = (double)(run->dim[M] * run->dim[N]);
+
+    *work = (struct work){
+        .nvlink_out = peers * bytes,
+        .nvlink_in = peers * bytes,
+        .nvls_out = peers * bytes,
+        .nvls_in = fmin(peers, 1) * bytes,
+        .hbm_read = run->world * bytes,
+        .hbm_write = bytes,
+        .flops_other = peers * adds,
+        .floor_in = fmin(peers, 1) * least,
+    };
+}
+
 const struct task task_reducescatter = {
     .number = 7,
     .name = "reducescatter",
@@ -47,4 +68,5 @@ const struct task task_reducescatter = {
     .declare = declare,
     .fill = fill,
     .oracle = oracle,
+    .work = work,
 };

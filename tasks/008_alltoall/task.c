@@ -1,9 +1,10 @@
-#include "tasks/declare.h"
+#include "tasks/oracle_move.h"
+
+#include <math.h>
 
 enum { M, N };
 enum { X };
 enum { Y };
-enum { NORMAL, BITS };
 
 static void declare(const struct run *run, int rank, struct plan *plan)
 {
@@ -12,22 +13,31 @@ static void declare(const struct run *run, int rank, struct plan *plan)
     plan_output(plan, "y", T, "[W, M, N]", SHAPE(run->world, run->dim[M], run->dim[N]));
 }
 
-static void fill(const struct run *run, const struct trial *trial, struct tensor *const *in)
-{
-    for (int rank = 0; rank < run->world; rank++) {
-        fill_payload(run->variant == BITS, &in[rank][X], trial_stream(trial, rank, X));
-    }
-}
-
 static void oracle(const struct run *run, struct tensor *const *in, struct expected *const *out)
 {
     int64_t block = run->dim[M] * run->dim[N];
 
     for (int rank = 0; rank < run->world; rank++) {
         for (int source = 0; source < run->world; source++) {
-            expect_copy(&out[rank][Y], source * block, &in[source][X], rank * block, block);
+            expect_block(&out[rank][Y], source, &in[source][X], rank, block);
         }
     }
+}
+
+static void work(const struct run *run, struct work *work)
+{
+    double bytes = (double)(run->dim[M] * run->dim[N]) * run_element_bytes(run);
+    double peers = run->world - 1;
+
+    *work = (struct work){
+        .nvlink_out = peers * bytes,
+        .nvlink_in = peers * bytes,
+        .nvls_out = peers * bytes,
+        .nvls_in = peers * bytes,
+        .hbm_read = run->world * bytes,
+        .hbm_write = run->world * bytes,
+        .floor_in = peers * bytes,
+    };
 }
 
 const struct task task_alltoall = {
@@ -37,11 +47,11 @@ const struct task task_alltoall = {
     .family = "collectives",
     .params = {[M] = {"M", PARAM_INT64, "rows of one block"},
                [N] = {"N", PARAM_INT64, "columns of one block"}},
-    .cases = {{.name = "check", .dim = {[M] = 37, [N] = 129}},
-              {.name = "bench", .dim = {[M] = 1024, [N] = 1024}}},
-    .variants = {[NORMAL] = {"normal", AT_CHECK | AT_BENCH}, [BITS] = {"bits", AT_CHECK}},
+    .cases = {MOVED_CASES},
+    .variants = MOVED_VARIANTS,
     .outputs = {[Y] = {.name = "y", .ranks = RANKS_OWN}},
     .declare = declare,
-    .fill = fill,
+    .fill = fill_moved,
     .oracle = oracle,
+    .work = work,
 };
