@@ -1,5 +1,6 @@
 #include "tasks/oracle_generate.h"
 
+#include "tasks/declare.h"
 #include "tasks/fill.h"
 #include "tasks/oracle_round.h"
 
@@ -76,5 +77,14 @@ void fill_payload(bool bits, const struct tensor *tensor, uint64_t key)
         fill_tensor_bits(tensor, key);
     } else {
         fill_tensor_normal(tensor, key, 1);
+    }
+}
+
+void fill_normal_inputs(const struct run *run, const struct trial *trial, struct tensor *const *in)
+{
+    for (int rank = 0; rank < run->world; rank++) {
+        for (int i = 0; i < run->plans[rank].input_count; i++) {
+            fill_tensor_normal(&in[rank][i], trial_stream(trial, rank, i), 1);
+        }
     }
 }

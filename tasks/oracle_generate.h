@@ -29,5 +29,9 @@ void fill_tensor_integers(const struct tensor *tensor, uint64_t key, int64_t low
 /* Every bit pattern, NaN too. */
 void fill_tensor_bits(const struct tensor *tensor, uint64_t key);
 
+/* Every input of every rank: N(0, 1). */
+struct run;
+void fill_normal_inputs(const struct run *run, const struct trial *trial, struct tensor *const *in);
+
 /* For what is only moved: every bit pattern, or N(0, 1). */
 void fill_payload(bool bits, const struct tensor *tensor, uint64_t key);
