@@ -104,6 +104,7 @@ enum code_scope { SCOPE_NONE, SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYS };
  *   LOP3                    d, [P] : a, b, c, [P]    imm: table; boolean where P is there
  *   PRMT                    sub: enum code_prmt
  *   DP4A DP2A               type of a, type2 of b; d and c are 32 bits
+ *   VABSDIFF                d : a, b, c              sub: enum code_vabsdiff, or'ed
  *   SETP                    P, [P] : a, b, [P]       the second P is !cmp, combined alike
  *   SET                     d : a, b, [P]            type of d, type2 of a and b
  *   SELP                    d : a, b, P
@@ -111,6 +112,7 @@ enum code_scope { SCOPE_NONE, SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYS };
  *   TESTP                   P : a                    sub: enum code_testp
  *   MOV AND OR XOR NOT      also TYPE_PRED: all are predicates
  *   CVT                     d : a, [b]               type from type2; of two, a is the upper half
+ *   CVT_PACK                d : a, b, [c]            sub: bits of a part, | PACK_SIGNED
  *   CVTA                    d : a                    space; FLAG_TO
  *   ISSPACEP                P : a                    space
  *   SREG                    d                        target: enum code_sreg; type: d's
@@ -137,13 +139,11 @@ enum code_scope { SCOPE_NONE, SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYS };
  *                           a_count and b_count operands; FLAG_A_COL, FLAG_B_COL
  *   WMMA_LOAD               d... : address, [stride] shape, sub: enum code_fragment, FLAG_A_COL
  *   WMMA_STORE              : address, d..., [stride]
- *   MAPA                    d : a, rank
  *
  * Between lanes and threads:
  *   BAR                     : id, [count]            sync; BARRIER_ARRIVE : id, count
  *   BAR_RED                 d or P : id, [count], P  boolean: POPC (d), AND, OR (P)
  *   BAR_WARP                : mask
- *   BARRIER_CLUSTER         sub 0: arrive, 1: wait
  *   SHFL                    d, [P] : a, b, c, [mask with FLAG_SYNC]    sub: enum code_shfl
  *   VOTE                    P or d : P, [mask with FLAG_SYNC]          sub: enum code_vote
  *   MATCH                   d, [P] : a, mask         sub 0: any, 1: all
@@ -168,17 +168,19 @@ enum code_scope { SCOPE_NONE, SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYS };
     X(ADDC) X(SUBC) X(MADC) X(MUL24) X(MAD24)                                                      \
     X(AND) X(OR) X(XOR) X(NOT) X(CNOT) X(SHL) X(SHR) X(SHF) X(LOP3) X(PRMT)                        \
     X(POPC) X(CLZ) X(BREV) X(BFIND) X(BFE) X(BFI) X(BMSK) X(SZEXT) X(FNS) X(DP4A) X(DP2A)          \
+    X(VABSDIFF)                                                                                    \
     X(RCP) X(SQRT) X(RSQRT) X(SIN) X(COS) X(LG2) X(EX2) X(TANH) X(COPYSIGN) X(TESTP)               \
-    X(SETP) X(SET) X(SELP) X(SLCT) X(MOV) X(CVT) X(CVTA) X(ISSPACEP) X(SREG) X(SYMBOL)             \
+    X(SETP) X(SET) X(SELP) X(SLCT) X(MOV) X(CVT) X(CVT_PACK) X(CVTA)                               \
+    X(ISSPACEP) X(SREG) X(SYMBOL)                                                                  \
     X(PACK) X(UNPACK)                                                                              \
     X(LD) X(ST) X(ATOM) X(RED) X(PREFETCH)                                                         \
     X(MULTIMEM_LD_REDUCE) X(MULTIMEM_ST) X(MULTIMEM_RED)                                           \
-    X(BAR) X(BARRIER_ARRIVE) X(BAR_RED) X(BAR_WARP) X(BARRIER_CLUSTER) X(SHFL) X(VOTE) X(MATCH)    \
+    X(BAR) X(BARRIER_ARRIVE) X(BAR_RED) X(BAR_WARP) X(SHFL) X(VOTE) X(MATCH)                       \
     X(REDUX) X(ELECT) X(ACTIVEMASK) X(MEMBAR) X(FENCE) X(FENCE_PROXY)                              \
     X(BRA) X(BRX) X(EXIT) X(TRAP) X(BRKPT) X(NANOSLEEP) X(VPRINTF) X(ASSERTFAIL)                   \
     X(MALLOC) X(FREE) X(GRIDDEPCONTROL) X(NOP)                                                     \
     X(CP_ASYNC) X(CP_ASYNC_COMMIT) X(CP_ASYNC_WAIT) X(LDMATRIX) X(STMATRIX) X(MMA)                 \
-    X(WMMA_LOAD) X(WMMA_STORE) X(WMMA_MMA) X(MAPA) X(UNSUPPORTED)
+    X(WMMA_LOAD) X(WMMA_STORE) X(WMMA_MMA) X(UNSUPPORTED)
 
 enum code_op {
 #define X(name) OP_##name,
@@ -239,6 +241,9 @@ enum code_atom {
 enum code_shfl { SHFL_UP, SHFL_DOWN, SHFL_BFLY, SHFL_IDX };
 enum code_vote { VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT };
 enum code_prmt { PRMT_INDEX, PRMT_F4E, PRMT_B4E, PRMT_RC8, PRMT_ECL, PRMT_ECR, PRMT_RC16 };
+/* vabsdiff2 and 4: how many parts, whether they are signed, whether all are added to c. */
+enum code_vabsdiff { VABSDIFF_PARTS = 7, VABSDIFF_SIGNED = 8, VABSDIFF_ADD = 16 };
+enum { PACK_SIGNED = 128 };
 enum code_testp {
     TESTP_FINITE,
     TESTP_INFINITE,
@@ -359,8 +364,13 @@ enum code_sreg {
     SREG_TOTAL_SMEM_SIZE,
     SREG_ENVREG1,
     SREG_ENVREG2,
-    SREG_CLUSTERID_X,
-    SREG_NCLUSTERID_X,
+    SREG_AGGR_SMEM_SIZE,
+    SREG_CLUSTER_CTAID_X,
+    SREG_CLUSTER_CTAID_Y,
+    SREG_CLUSTER_CTAID_Z,
+    SREG_CLUSTER_NCTAID_X,
+    SREG_CLUSTER_NCTAID_Y,
+    SREG_CLUSTER_NCTAID_Z,
     SREG_CLUSTER_CTARANK,
     SREG_CLUSTER_NCTARANK,
     SREG_IS_EXPLICIT_CLUSTER,

@@ -21,9 +21,10 @@ enum {
     OUTPUT_MAX_BYTES = 1 << 20,
     PRINT_COST = 20000, /* thread-instructions of fuel that a printed line takes */
     SHARED_MAX_BYTES = 227 << 10,
-    GRID_BYTES_MAX = 1 << 30,   /* of all CTAs of a grid that fit the device at once */
-    ASYNC_COPIES_MAX = 1 << 20, /* that wait in all warps; what is beyond is copied at once */
-    OWNERS = WORLD_MAX + 1,     /* the last: host memory */
+    SHARED_RESERVED_BYTES = 1024, /* of each CTA, for the system */
+    GRID_BYTES_MAX = 1 << 30,     /* of all CTAs of a grid that fit the device at once */
+    ASYNC_COPIES_MAX = 1 << 20,   /* that wait in all warps; what is beyond is copied at once */
+    OWNERS = WORLD_MAX + 1,       /* the last: host memory */
 };
 
 #define WINDOW_BYTES (16u << 20)

@@ -294,6 +294,26 @@ static uint32_t dot(const struct insn *insn, uint32_t a, uint32_t b, uint32_t c)
 }
 EXEC_TERNARY(dot_product, uint32_t, uint32_t, dot(insn, x, y, z))
 
+/* |a - b| part by part, each as wide as it was, or their sum with c. */
+static uint32_t absolute_differences(const struct insn *insn, uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t parts = insn->sub & VABSDIFF_PARTS;
+    uint32_t width = 32 / parts;
+    bool is_signed = insn->sub & VABSDIFF_SIGNED;
+    uint32_t sum = c;
+    uint32_t result = 0;
+
+    for (uint32_t i = 0; i < parts; i++) {
+        int32_t x = (int32_t)extended(a >> (i * width), width, is_signed);
+        int32_t y = (int32_t)extended(b >> (i * width), width, is_signed);
+        uint32_t difference = (uint32_t)(x < y ? y - x : x - y);
+        sum += difference;
+        result |= (difference & (uint32_t)LOW_ONES(width)) << (i * width);
+    }
+    return insn->sub & VABSDIFF_ADD ? sum : result;
+}
+EXEC_TERNARY(vabsdiff, uint32_t, uint32_t, absolute_differences(insn, x, y, z))
+
 /* clang-format off */
 #define ALL_WIDTHS(op) [TYPE_B16] = op##_32, [TYPE_B32] = op##_32, [TYPE_B64] = op##_64
 #define TWO_WIDTHS(op) [TYPE_B32] = op##_32, [TYPE_B64] = op##_64
@@ -341,6 +361,8 @@ insn_exec *find_bits(const struct insn *insn)
             return insn->flags & FLAG_WRAP ? shf_l_wrap : shf_l_clamp;
         }
         return insn->flags & FLAG_WRAP ? shf_r_wrap : shf_r_clamp;
+    case OP_VABSDIFF:
+        return vabsdiff;
     default:
         break;
     }

@@ -211,6 +211,41 @@ static void cvt_narrow_from_integer(struct warp *warp, const struct insn *insn, 
               result = cvt_narrowed(insn, nearest, (lost > 0) - (lost < 0)))
 }
 
+/* .sat: all above 0 is 1. */
+static void f64_saturated(struct warp *warp, const struct insn *insn, uint32_t mask)
+{
+    __int128 value[WARP_LANES];
+    double *d = DESTINATION(double, 0);
+
+    read_whole(warp, insn, value);
+    FOR_LANES(double, result = value[lane] > 0 ? 1 : 0)
+}
+
+/* ---- two integers cut to the range of a narrow one and put side by side ---- */
+
+static int32_t clamped(int32_t value, int32_t bits, bool is_signed)
+{
+    int32_t highest = (1 << (is_signed ? bits - 1 : bits)) - 1;
+    int32_t lowest = is_signed ? -highest - 1 : 0;
+
+    return value < lowest ? lowest : value > highest ? highest : value;
+}
+
+static void cvt_pack(struct warp *warp, const struct insn *insn, uint32_t mask)
+{
+    int32_t bits = insn->sub & ~PACK_SIGNED;
+    bool is_signed = insn->sub & PACK_SIGNED;
+    uint32_t ones = (1u << bits) - 1;
+    uint32_t *d = DESTINATION(uint32_t, 0);
+    const int32_t *a = SOURCE(int32_t, 0);
+    const int32_t *b = SOURCE(int32_t, 1);
+    const uint32_t *c = insn->src_count > 2 ? SOURCE(uint32_t, 2) : NULL;
+
+    FOR_LANES(uint32_t, uint32_t high = (uint32_t)clamped(a[lane], bits, is_signed) & ones;
+              uint32_t low = (uint32_t)clamped(b[lane], bits, is_signed) & ones;
+              result = (c ? c[lane] << (2 * bits) : 0) | high << bits | low)
+}
+
 /* ---- finding ---- */
 
 /* clang-format off */
@@ -246,6 +281,9 @@ static bool is_real(uint8_t type)
 
 insn_exec *find_cvt(const struct insn *insn)
 {
+    if (insn->op == OP_CVT_PACK) {
+        return cvt_pack;
+    }
     if (is_integer(insn->type) && is_integer(insn->type2)) {
         return insn->flags == 0          ? between_integers[insn->type][insn->type2]
                : insn->flags == FLAG_SAT ? cvt_saturated
@@ -260,10 +298,9 @@ insn_exec *find_cvt(const struct insn *insn)
     if (is_integer(insn->type2)) {
         bool is_narrow = insn->type == TYPE_F16 || insn->type == TYPE_BF16;
         if (is_narrow || insn->flags & FLAG_SAT) {
-            return has_flags_only(insn, FLAG_SAT | FLAG_SATFINITE | FLAG_FTZ) &&
-                           insn->type != TYPE_F64
-                       ? cvt_narrow_from_integer
-                       : NULL;
+            return !has_flags_only(insn, FLAG_SAT | FLAG_SATFINITE | FLAG_FTZ) ? NULL
+                   : insn->type == TYPE_F64                                    ? f64_saturated
+                                            : cvt_narrow_from_integer;
         }
         return insn->flags == 0 ? from_integers[insn->type][insn->type2] : NULL;
     }

@@ -52,6 +52,13 @@ EXEC_BINARY(min_xorsign, float, float,
 EXEC_BINARY(max_xorsign, float, float,
             canonical(SIGNED_BY(GREATER(magnitude(x), magnitude(y)), x, y)))
 
+EXEC_BINARY(min_nan_xorsign, float, float,
+            canonical(x != x || y != y ? x + y
+                                       : SIGNED_BY(LESSER(magnitude(x), magnitude(y)), x, y)))
+EXEC_BINARY(max_nan_xorsign, float, float,
+            canonical(x != x || y != y ? x + y
+                                       : SIGNED_BY(GREATER(magnitude(x), magnitude(y)), x, y)))
+
 EXEC_BINARY(copysign_f32, uint32_t, uint32_t, (x & 0x80000000) | (y & 0x7fffffff))
 EXEC_BINARY(copysign_f64, uint64_t, uint64_t, (x & (uint64_t)1 << 63) | (y & ~((uint64_t)1 << 63)))
 
@@ -104,6 +111,8 @@ FLUSHED(min_nan_f32)
 FLUSHED(max_nan_f32)
 FLUSHED(min_xorsign)
 FLUSHED(max_xorsign)
+FLUSHED(min_nan_xorsign)
+FLUSHED(max_nan_xorsign)
 
 static bool is_kind(double value, bool is_subnormal, uint8_t sub)
 {
@@ -177,6 +186,8 @@ static const struct pair *find_extreme(const struct insn *insn)
                                              {max_nan_f32, max_nan_f32_ftz}};
     static const struct pair xorsign_pairs[2] = {{min_xorsign, min_xorsign_ftz},
                                                  {max_xorsign, max_xorsign_ftz}};
+    static const struct pair both_pairs[2] = {{min_nan_xorsign, min_nan_xorsign_ftz},
+                                              {max_nan_xorsign, max_nan_xorsign_ftz}};
     bool is_max = insn->op == OP_MAX;
 
     switch (insn->flags & ~(uint32_t)FLAG_FTZ) {
@@ -187,6 +198,8 @@ static const struct pair *find_extreme(const struct insn *insn)
     case FLAG_XORSIGN:
     case FLAG_XORSIGN | FLAG_ABS:
         return &xorsign_pairs[is_max];
+    case FLAG_NAN | FLAG_XORSIGN | FLAG_ABS:
+        return &both_pairs[is_max];
     default:
         return NULL;
     }

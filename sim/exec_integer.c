@@ -98,6 +98,8 @@ EXEC_TERNARY(mad24_hi_s32, uint32_t, uint32_t, (uint32_t)((LOW24_S(x) * LOW24_S(
     ((value) > INT32_MAX ? INT32_MAX : (value) < INT32_MIN ? INT32_MIN : (value))
 EXEC_BINARY(add_sat, uint32_t, int32_t, CLAMP_S32((int64_t)x + y))
 EXEC_BINARY(sub_sat, uint32_t, int32_t, CLAMP_S32((int64_t)x - y))
+EXEC_TERNARY(mad24_hi_sat, uint32_t, int32_t,
+             CLAMP_S32((int64_t)(int32_t)((LOW24_S(x) * LOW24_S(y)) >> 16) + z))
 EXEC_TERNARY(mad_hi_sat, uint32_t, int32_t, CLAMP_S32((((int64_t)x * y) >> 32) + z))
 
 /* Two 16-bit integers in a slot. */
@@ -246,7 +248,10 @@ insn_exec *find_integer(const struct insn *insn)
     case FLAG_RELU:
         return relu[op][insn->type];
     case FLAG_HI | FLAG_SAT:
-        return op == OP_MAD && insn->type == TYPE_S32 ? mad_hi_sat : NULL;
+        return insn->type != TYPE_S32 ? NULL
+               : op == OP_MAD         ? mad_hi_sat
+               : op == OP_MAD24       ? mad24_hi_sat
+                                      : NULL;
     default:
         return NULL;
     }

@@ -244,13 +244,14 @@ static uint64_t sreg_uniform(struct warp *warp, const struct insn *insn)
         return workspace_address(grid) >> 32;
     case SREG_ENVREG2:
         return (uint32_t)workspace_address(grid);
-    case SREG_CLUSTERID_X:
-        return warp->cta->id[0];
-    case SREG_NCLUSTERID_X:
-        return launch->grid[0];
+    case SREG_AGGR_SMEM_SIZE:
+        return grid->shared_bytes + SHARED_RESERVED_BYTES;
+    case SREG_CLUSTER_NCTAID_X:
+    case SREG_CLUSTER_NCTAID_Y:
+    case SREG_CLUSTER_NCTAID_Z:
     case SREG_CLUSTER_NCTARANK:
         return 1;
-    default: /* the rank in a cluster of one, and whether there is one */
+    default: /* the place in a cluster of one, and whether there is one */
         return 0;
     }
 }

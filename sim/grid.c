@@ -6,7 +6,7 @@
 #include "sim/exec.h"
 #include "sim/schedule.h"
 
-enum { REGISTERS_UNKNOWN = 32, THREADS_MAX = 1024, SHARED_RESERVED_BYTES = 1024 };
+enum { REGISTERS_UNKNOWN = 32, THREADS_MAX = 1024 };
 
 /* ---- modules ---- */
 

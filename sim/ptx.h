@@ -110,6 +110,7 @@ struct ptx_label {
 struct ptx_function {
     struct slice name;
     bool is_entry, is_defined, is_address_taken;
+    uint32_t alias_of;          /* another function + 1; 0: none */
     uint32_t *returns, *params; /* variables */
     uint32_t return_count, param_count;
     uint32_t param_bytes; /* of an entry */
@@ -136,6 +137,7 @@ struct ptx_module {
     struct ptx_variable *variables;
     uint32_t variable_count, variable_capacity;
     uint64_t insn_count, initial_bytes;
+    bool has_aliases;
     struct code_line *lines;
     uint32_t line_count, line_capacity;
     char **files;

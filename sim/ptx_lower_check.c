@@ -38,6 +38,9 @@ static bool has_fragments(const struct build *build)
         if (insn->op == OP_MMA && insn->shape == SHAPE_M8N8K4 && insn->type_a == TYPE_F16) {
             return false; /* Volta's, four of them at once */
         }
+        if (insn->round > ROUND_RN) {
+            return false;
+        }
         return build->dst_count == d && d > 0 &&
                insn->a_count == fragment_count(insn, FRAGMENT_A, insn->type_a) &&
                insn->b_count == fragment_count(insn, FRAGMENT_B, insn->type_b) &&

@@ -12,12 +12,12 @@ void names_declare(struct parser *parser, struct name name)
     }
     if (name.kind == NAME_RANGE || name.kind == NAME_REGISTER) {
         if (name.count > PTX_REGISTERS_MAX ||
-            parser->number_count + name.count > PTX_REGISTERS_MAX) {
+            parser->number_count + name.count * name.vector > PTX_REGISTERS_MAX) {
             parser_fail(parser, ERR_TOO_LARGE, "more than %d registers", PTX_REGISTERS_MAX);
             return;
         }
         name.index = parser->number_count;
-        for (uint32_t i = 0; i < name.count; i++) {
+        for (uint32_t i = 0; i < name.count * name.vector; i++) {
             ptx_grow(&parser->numbers, &parser->number_capacity, parser->number_count,
                      sizeof *parser->numbers);
             parser->numbers[parser->number_count++] = PTX_NONE;

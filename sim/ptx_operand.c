@@ -19,8 +19,11 @@ static const struct {
     {"%globaltimer_hi", SREG_GLOBALTIMER_HI, 0},
     {"%dynamic_smem_size", SREG_DYNAMIC_SMEM_SIZE, 0},
     {"%total_smem_size", SREG_TOTAL_SMEM_SIZE, 0}, {"%envreg1", SREG_ENVREG1, 0},
-    {"%envreg2", SREG_ENVREG2, 0}, {"%clusterid", SREG_CLUSTERID_X, 1},
-    {"%nclusterid", SREG_NCLUSTERID_X, 1}, {"%cluster_ctarank", SREG_CLUSTER_CTARANK, 0},
+    {"%aggr_smem_size", SREG_AGGR_SMEM_SIZE, 0}, {"%envreg2", SREG_ENVREG2, 0},
+    /* Each CTA is a cluster of its own. */
+    {"%clusterid", SREG_CTAID_X, 3}, {"%nclusterid", SREG_NCTAID_X, 3},
+    {"%cluster_ctaid", SREG_CLUSTER_CTAID_X, 3}, {"%cluster_nctaid", SREG_CLUSTER_NCTAID_X, 3},
+    {"%cluster_ctarank", SREG_CLUSTER_CTARANK, 0},
     {"%cluster_nctarank", SREG_CLUSTER_NCTARANK, 0},
     {"%is_explicit_cluster", SREG_IS_EXPLICIT_CLUSTER, 0},
 };
@@ -64,6 +67,20 @@ static void parse_special(struct parser *parser, struct slice word, struct ptx_o
     }
 }
 
+/* Which element of a vector of registers `.x` is: .x .y .z .w, or .r .g .b .a. */
+static uint32_t take_element(struct parser *parser, uint32_t vector)
+{
+    static const char *const names[] = {".x", ".y", ".z", ".w", ".r", ".g", ".b", ".a"};
+
+    for (uint32_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (i % 4 < vector && lexer_take(&parser->lexer, names[i])) {
+            return i % 4;
+        }
+    }
+    parser_fail(parser, ERR_INVALID, "expected an element of a vector of registers");
+    return 0;
+}
+
 /* False where the word is a label's, whose use is then noted. */
 static void parse_name(struct parser *parser, struct ptx_operand *operand, struct slice *label)
 {
@@ -74,8 +91,9 @@ static void parse_name(struct parser *parser, struct ptx_operand *operand, struc
     if (slice_is(word, "_")) {
         operand->kind = OPERAND_SINK;
     } else if (name != NULL && (name->kind == NAME_REGISTER || name->kind == NAME_RANGE)) {
+        uint32_t element = name->vector > 1 ? take_element(parser, name->vector) : 0;
         operand->kind = OPERAND_REGISTER;
-        operand->index = names_register(parser, name, number);
+        operand->index = names_register(parser, name, number * name->vector + element);
     } else if (name != NULL) {
         operand->kind = name->kind == NAME_VARIABLE ? OPERAND_VARIABLE : OPERAND_FUNCTION;
         operand->index = name->index;
@@ -150,9 +168,38 @@ static void parse_vector(struct parser *parser)
     parser->module->functions[parser->function].operands[head].index = count;
 }
 
+/* A vector of registers by its name alone: all of them. */
+static bool parse_registers_of(struct parser *parser)
+{
+    struct lexer ahead = parser->lexer;
+    uint32_t number;
+    const struct name *name =
+        ahead.token.kind == TOKEN_WORD ? names_find(parser, ahead.token.slice, &number) : NULL;
+
+    if (name == NULL || (name->kind != NAME_REGISTER && name->kind != NAME_RANGE) ||
+        name->vector == 1) {
+        return false;
+    }
+    lexer_next(&ahead);
+    if (ahead.token.kind == TOKEN_DOT) {
+        return false;
+    }
+    parser->lexer = ahead;
+    add_operand(parser, (struct ptx_operand){.kind = OPERAND_VECTOR, .index = name->vector});
+    for (uint32_t i = 0; i < name->vector; i++) {
+        uint32_t reg = names_register(parser, name, number * name->vector + i);
+        add_operand(parser, (struct ptx_operand){.kind = OPERAND_REGISTER, .index = reg});
+    }
+    return true;
+}
+
 void parse_operand(struct parser *parser)
 {
     struct lexer *lexer = &parser->lexer;
+
+    if (parse_registers_of(parser)) {
+        return;
+    }
 
     if (lexer_take_mark(lexer, '{')) {
         parse_vector(parser);

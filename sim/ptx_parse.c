@@ -183,6 +183,40 @@ static bool parse_storage(struct parser *parser, struct declaration declaration)
     return false;
 }
 
+/* .alias f, g; both are declared. */
+static void parse_alias(struct parser *parser)
+{
+    uint32_t number;
+    const struct name *alias = names_find(parser, parser_word(parser), &number);
+    const struct name *function;
+
+    parser_expect(parser, ',');
+    function = names_find(parser, parser_word(parser), &number);
+    parser_expect(parser, ';');
+    if (alias == NULL || function == NULL || alias->kind != NAME_FUNCTION ||
+        function->kind != NAME_FUNCTION) {
+        parser_fail(parser, ERR_INVALID, "expected two functions behind '.alias'");
+        return;
+    }
+    parser->module->functions[alias->index].alias_of = function->index + 1;
+    parser->module->has_aliases = true;
+}
+
+/* Calls of an alias become calls of what it stands for. */
+static void resolve_aliases(struct ptx_module *module)
+{
+    for (uint32_t i = 0; module->has_aliases && i < module->function_count; i++) {
+        for (uint32_t k = 0; k < module->functions[i].operand_count; k++) {
+            struct ptx_operand *operand = &module->functions[i].operands[k];
+            const struct ptx_function *function =
+                operand->kind == OPERAND_FUNCTION ? &module->functions[operand->index] : NULL;
+            if (function != NULL && function->alias_of != 0 && !function->is_defined) {
+                operand->index = function->alias_of - 1;
+            }
+        }
+    }
+}
+
 static void parse_top(struct parser *parser)
 {
     struct lexer *lexer = &parser->lexer;
@@ -215,8 +249,9 @@ static void parse_top(struct parser *parser)
                  lexer_take_mark(lexer, ','));
     } else if (lexer_take(lexer, ".section")) {
         skip_section(parser);
-    } else if (lexer_take(lexer, ".pragma") || lexer_take(lexer, ".alias") ||
-               lexer_take(lexer, ".tex")) {
+    } else if (lexer_take(lexer, ".alias")) {
+        parse_alias(parser);
+    } else if (lexer_take(lexer, ".pragma") || lexer_take(lexer, ".tex")) {
         parser_skip_statement(parser);
     } else if (!lexer_take_mark(lexer, ';')) {
         parser_fail(parser, ERR_INVALID, "expected a directive before '%.*s'",
@@ -264,6 +299,7 @@ enum status ptx_parse(struct ptx_module *module, const char *text, size_t size_b
     if (lexer->is_broken) {
         parser_fail(&parser, ERR_INVALID, "unexpected character");
     }
+    resolve_aliases(module);
     parser_release(&parser);
     return parser.status;
 }

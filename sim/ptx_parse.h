@@ -17,9 +17,10 @@ struct name {
     struct slice text;
     enum name_kind kind;
     uint8_t type;
-    uint32_t index; /* variable or function; of registers the first in `numbers` */
-    uint32_t count; /* range: %r<count> */
-    uint32_t next;  /* of the bucket */
+    uint32_t index;  /* variable or function; of registers the first in `numbers` */
+    uint32_t count;  /* range: %r<count> */
+    uint32_t vector; /* registers of one name: 1, or .v2 and .v4 */
+    uint32_t next;   /* of the bucket */
     uint32_t bucket;
 };
 
@@ -93,7 +94,8 @@ void names_declare(struct parser *parser, struct name name);
 const struct name *names_find(const struct parser *parser, struct slice text, uint32_t *number);
 /* Forgets what was declared since there were `count`. */
 void names_leave(struct parser *parser, uint32_t count);
-/* The number, in the function, of register `number` of this declaration. */
+/* The number, in the function, of register `number` of this declaration; of vectors
+ * number * vector + element. */
 uint32_t names_register(struct parser *parser, const struct name *name, uint32_t number);
 
 /* ptx_labels.c: labels of the function being parsed. */

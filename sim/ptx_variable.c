@@ -323,19 +323,26 @@ uint32_t parse_variable(struct parser *parser, struct declaration declaration)
     return index;
 }
 
-/* Behind `.reg`: .b32 %r<5>, a, b; or one parameter. */
+/* Behind `.reg`: .b32 %r<5>, .v4 .f32 a, b; or one parameter. */
 void parse_registers(struct parser *parser, bool is_param)
 {
     struct ptx_variable described = {0};
     struct lexer *lexer = &parser->lexer;
 
-    if (!parse_attributes(parser, &described) ||
-        (described.type != TYPE_PRED &&
-         described.size_bytes != ptx_type_size_bytes(described.type))) {
-        parser_fail(parser, ERR_INVALID, "expected a register type that is not a vector");
+    uint32_t vector = 1;
+
+    if (!parse_attributes(parser, &described)) {
+        parser_fail(parser, ERR_INVALID, "expected a register's type");
+    }
+    if (described.size_bytes > 0) {
+        vector = (uint32_t)described.size_bytes / ptx_type_size_bytes(described.type);
+    }
+    if (vector > 4 || (is_param && vector > 1)) {
+        parser_fail(parser, ERR_INVALID, "a register cannot be a vector of %u", vector);
     }
     do {
-        struct name name = {.kind = NAME_REGISTER, .type = described.type, .count = 1};
+        struct name name = {
+            .kind = NAME_REGISTER, .type = described.type, .count = 1, .vector = vector};
         name.text = parser_word(parser);
         if (lexer_take_mark(lexer, '<')) {
             int64_t count = parser_integer(parser);
