@@ -225,6 +225,31 @@ static void show_traffic(const struct result *result, int world, struct buffer *
     }
 }
 
+/* ---- times ---- */
+
+static void show_timing(const struct timing *timing, struct buffer *to)
+{
+    const struct regime *latency = &timing->latency;
+
+    buffer_printf(to, "\n");
+    show_part("", timing->case_name, to);
+    show_part(" ", timing->variant, to);
+    buffer_printf(to, ": %.2f us (%.2f to %.2f; p10 %.2f, p90 %.2f; %d iterations)\n",
+                  latency->median_us, latency->low_us, latency->high_us, latency->p10_us,
+                  latency->p90_us, latency->iterations);
+    if (timing->throughput.median_us > 0) {
+        buffer_printf(to, "  back to back: %.2f us a call\n", timing->throughput.median_us);
+    }
+    if (timing->baseline_us > 0) {
+        buffer_printf(to, "  baseline: %.2f us, so %.2f times as fast%s\n", timing->baseline_us,
+                      timing->speedup, timing->is_faster ? "" : " (not faster)");
+    }
+    if (timing->target_us > 0) {
+        buffer_printf(to, "  %.0f %% of the roofline of %.2f us\n", timing->target_percent,
+                      timing->target_us);
+    }
+}
+
 /* ---- the report ---- */
 
 static void show_head(const struct job *job, const struct result *result, struct buffer *to)
@@ -278,6 +303,9 @@ void show_job(const struct job *job, const struct result *result, struct buffer 
     for (size_t i = 0; i < result->finding_count; i++) {
         buffer_printf(to, "%s", i == 0 ? "\n" : "");
         show_finding(&result->findings[i], to);
+    }
+    for (size_t i = 0; i < result->timing_count; i++) {
+        show_timing(&result->timings[i], to);
     }
     show_traffic(result, job->world, to);
     if (result->verdict == VERDICT_COMPILE_ERROR || result->verdict == VERDICT_LINK_ERROR) {

@@ -154,6 +154,30 @@ static enum status read_text(const struct json_field *field, char *at, const jso
     return OK;
 }
 
+static enum status read_real(const struct json_field *field, char *at, const json_t *value,
+                             struct error *err)
+{
+    double number = json_number_value(value);
+
+    if (!json_is_number(value) || !(number >= (double)field->min && number <= (double)field->max)) {
+        return error_field(err, ERR_INVALID, field->key,
+                           "'%s' must be a number from %" PRId64 " to %" PRId64, field->key,
+                           field->min, field->max);
+    }
+    *(double *)at = number;
+    return OK;
+}
+
+static enum status read_bool(const struct json_field *field, char *at, const json_t *value,
+                             struct error *err)
+{
+    if (!json_is_boolean(value)) {
+        return error_field(err, ERR_INVALID, field->key, "'%s' must be true or false", field->key);
+    }
+    *(bool *)at = json_is_true(value);
+    return OK;
+}
+
 static enum status refuse_name(const struct json_field *field, const char *form, struct error *err)
 {
     char names[ERROR_MESSAGE_MAX / 2] = "";
@@ -299,6 +323,10 @@ static enum status read_value(const struct json_field *field, char *to, json_t *
         return read_integer(field, at, value, err);
     case JSON_UINT64:
         return read_unsigned(field, at, value, err);
+    case JSON_NUMBER:
+        return read_real(field, at, value, err);
+    case JSON_BOOL:
+        return read_bool(field, at, value, err);
     case JSON_ENUM:
         return read_enum(field, at, value, err);
     case JSON_SET:

@@ -26,6 +26,8 @@ enum json_kind {
     JSON_INT64,  /* int64_t */
     JSON_UINT32, /* uint32_t */
     JSON_UINT64, /* uint64_t, 0..UINT64_MAX: no min, no max */
+    JSON_NUMBER, /* double, finite, min..max; absent: `absent`; written as the shortest decimal */
+    JSON_BOOL,   /* bool; absent: false */
     JSON_ENUM,   /* int or enum: the text name(i), i < size */
     JSON_SET,    /* unsigned: bit i for each name(i) in an array; at least `min` of them */
     JSON_STRUCT, /* the struct itself, by `record` */

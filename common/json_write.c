@@ -70,6 +70,17 @@ static void write_unsigned(struct buffer *json, uint64_t value)
     buffer_printf(json, value > JSON_INTEGER_MAX ? "\"%" PRIu64 "\"" : "%" PRIu64, value);
 }
 
+/* The shortest decimal that is the same double. */
+static void shortest(double value, char decimal[static JSON_NUMBER_TEXT_MAX / 2])
+{
+    for (int digits = 1; digits <= 17; digits++) {
+        (void)snprintf(decimal, JSON_NUMBER_TEXT_MAX / 2, "%.*g", digits, value);
+        if (strtod(decimal, NULL) == value) {
+            break;
+        }
+    }
+}
+
 void json_number_text(double value, char text[static JSON_NUMBER_TEXT_MAX])
 {
     if (!isfinite(value)) {
@@ -77,14 +88,8 @@ void json_number_text(double value, char text[static JSON_NUMBER_TEXT_MAX])
         (void)snprintf(text, JSON_NUMBER_TEXT_MAX, "%s", isnan(value) ? "nan" : name);
         return;
     }
-    /* The shortest decimal that is the same double. */
     char decimal[JSON_NUMBER_TEXT_MAX / 2];
-    for (int digits = 1; digits <= 17; digits++) {
-        (void)snprintf(decimal, sizeof decimal, "%.*g", digits, value);
-        if (strtod(decimal, NULL) == value) {
-            break;
-        }
-    }
+    shortest(value, decimal);
     (void)snprintf(text, JSON_NUMBER_TEXT_MAX, "%a (%s)", value, decimal);
 }
 
@@ -120,6 +125,10 @@ static bool is_absent(const struct json_field *field, const char *from)
     case JSON_STRUCT:
     case JSON_SET:
         return false;
+    case JSON_BOOL:
+        return !*(const bool *)at;
+    case JSON_NUMBER:
+        return *(const double *)at == (double)field->absent;
     default:
         return integer_at(field, at) == field->absent;
     }
@@ -159,6 +168,15 @@ static void write_array(const struct json_field *field, const char *from, struct
     buffer_append(json, "]", 1);
 }
 
+static void write_real(double value, struct buffer *json)
+{
+    char decimal[JSON_NUMBER_TEXT_MAX / 2];
+
+    assert(isfinite(value));
+    shortest(value, decimal);
+    buffer_printf(json, "%s", decimal);
+}
+
 static void write_value(const struct json_field *field, const char *from, struct buffer *json)
 {
     const char *at = from + field->offset;
@@ -177,6 +195,12 @@ static void write_value(const struct json_field *field, const char *from, struct
         break;
     case JSON_UINT64:
         write_unsigned(json, *(const uint64_t *)at);
+        break;
+    case JSON_BOOL:
+        buffer_printf(json, *(const bool *)at ? "true" : "false");
+        break;
+    case JSON_NUMBER:
+        write_real(*(const double *)at, json);
         break;
     case JSON_ENUM:
         json_write_text(json, field->name(*(const unsigned *)at), SIZE_MAX);

@@ -133,6 +133,68 @@ static const struct json_record mismatch_record = {
 };
 #undef AT
 
+/* No time is a billion seconds. */
+#define NUMBER(member) JSON_NUMBER, AT(member), .optional = true, .max = INT64_C(1000000000000000)
+
+#define AT(member) .offset = offsetof(struct regime, member)
+static const struct json_record regime_record = {
+    .size_bytes = sizeof(struct regime),
+    .fields =
+        {
+            {"median_us", NUMBER(median_us)},
+            {"p10_us", NUMBER(p10_us)},
+            {"p90_us", NUMBER(p90_us)},
+            {"low_us", NUMBER(low_us)},
+            {"high_us", NUMBER(high_us)},
+            {"events_us", NUMBER(events_us)},
+            {"window_us", NUMBER(window_us)},
+            {"skew_us", NUMBER(skew_us)},
+            {"iterations", JSON_INT, AT(iterations), .max = INT32_MAX},
+        },
+};
+#undef AT
+
+#define AT(member) .offset = offsetof(struct timing, member)
+static const struct json_record timing_record = {
+    .size_bytes = sizeof(struct timing),
+    .fields =
+        {
+            {"case", TEXT(case_name)},
+            {"variant", TEXT(variant)},
+            {"latency", JSON_STRUCT, AT(latency), .record = &regime_record},
+            {"throughput", JSON_STRUCT, AT(throughput), .record = &regime_record},
+            {"calibration_us", NUMBER(calibration_us)},
+            {"baseline_us", NUMBER(baseline_us)},
+            {"baseline_low_us", NUMBER(baseline_low_us)},
+            {"baseline_high_us", NUMBER(baseline_high_us)},
+            {"speedup", NUMBER(speedup)},
+            {"is_faster", JSON_BOOL, AT(is_faster), .optional = true},
+            {"floor_us", NUMBER(floor_us)},
+            {"target_us", NUMBER(target_us)},
+            {"target_percent", NUMBER(target_percent)},
+        },
+};
+#undef AT
+
+#define COUNT(member) JSON_INT, AT(member), .optional = true, .max = INT32_MAX
+#define AT(member) .offset = offsetof(struct gpu, member)
+static const struct json_record gpu_record = {
+    .size_bytes = sizeof(struct gpu),
+    .fields =
+        {
+            {"name", TEXT(name)},
+            {"driver", TEXT(driver)},
+            {"cuda", TEXT(cuda)},
+            {"nccl", TEXT(nccl)},
+            {"count", COUNT(count)},
+            {"sm_mhz", COUNT(sm_mhz)},
+            {"memory_mhz", COUNT(memory_mhz)},
+            {"temperature_c", COUNT(temperature_c)},
+            {"throttled", TEXT(throttled)},
+        },
+};
+#undef AT
+
 #define AT(member) .offset = offsetof(struct result, member)
 static const struct json_record result_record = {
     .size_bytes = sizeof(struct result),
@@ -150,6 +212,8 @@ static const struct json_record result_record = {
             {"faults", LIST(faults, fault_count), .record = &fault_record},
             {"findings", LIST(findings, finding_count), .record = &finding_record},
             {"traffic", LIST(traffic, traffic_count), .record = &traffic_record},
+            {"timings", LIST(timings, timing_count), .record = &timing_record},
+            {"gpu", JSON_OWNED, AT(gpu), .optional = true, .record = &gpu_record},
             {"build_log", JSON_TEXT, AT(build_log), .optional = true, .max = RESULT_LOG_MAX_BYTES},
             {"run_log", JSON_TEXT, AT(run_log), .optional = true, .max = RESULT_LOG_MAX_BYTES},
             {"flags", JSON_TEXTS, AT(flags), .optional = true, .max = RESULT_FLAGS_MAX,
@@ -177,8 +241,10 @@ static void write_rows(const struct result *result, size_t rows_max, struct buff
     keep_at_most(&cut.fault_count, rows_max);
     keep_at_most(&cut.finding_count, rows_max);
     keep_at_most(&cut.traffic_count, rows_max);
-    if (cut.wait_count < result->wait_count || cut.fault_count < result->fault_count ||
-        cut.finding_count < result->finding_count || cut.traffic_count < result->traffic_count) {
+    keep_at_most(&cut.timing_count, rows_max);
+    if (cut.timing_count < result->timing_count || cut.wait_count < result->wait_count ||
+        cut.fault_count < result->fault_count || cut.finding_count < result->finding_count ||
+        cut.traffic_count < result->traffic_count) {
         keep_at_most(&cut.flag_count, RESULT_FLAGS_MAX - 1);
         for (size_t i = 0; i < cut.flag_count; i++) {
             flags[i] = result->flags[i];
@@ -246,6 +312,16 @@ void mismatch_release(struct mismatch *mismatch)
     json_record_release(&mismatch_record, mismatch);
 }
 
+void timing_release(struct timing *timing)
+{
+    json_record_release(&timing_record, timing);
+}
+
+void gpu_release(struct gpu *gpu)
+{
+    json_record_release(&gpu_record, gpu);
+}
+
 /* Makes room for one row more, in powers of two. */
 static void *grown(void *rows, size_t count, size_t row_bytes)
 {
@@ -283,6 +359,16 @@ void result_add_finding(struct result *result, struct finding finding)
     }
     result->findings = grown(result->findings, result->finding_count, sizeof finding);
     result->findings[result->finding_count++] = finding;
+}
+
+void result_add_timing(struct result *result, struct timing timing)
+{
+    if (result->timing_count == RESULT_ROWS_MAX) {
+        timing_release(&timing);
+        return;
+    }
+    result->timings = grown(result->timings, result->timing_count, sizeof timing);
+    result->timings[result->timing_count++] = timing;
 }
 
 void result_add_traffic(struct result *result, const struct traffic *traffic)

@@ -39,7 +39,7 @@ int verdict_find(const char *name); /* -1: no such verdict */
 enum {
     RESULT_JSON_MAX_BYTES = 1 << 20,
     RESULT_LOG_MAX_BYTES = 64 * 1024,
-    RESULT_ROWS_MAX = 4096,       /* waits, faults, findings, traffic: of each */
+    RESULT_ROWS_MAX = 4096,       /* waits, faults, findings, traffic, timings: of each */
     RESULT_TEXT_MAX_BYTES = 1024, /* any other text; longer ones are cut when written */
     RESULT_FLAGS_MAX = 32,
     RESULT_RANKS_MAX = 8,
@@ -95,6 +95,39 @@ struct mismatch {
     uint64_t bad, total;
 };
 
+/* Times of one regime, in microseconds: of each iteration that of the slowest rank. */
+struct regime {
+    double median_us, p10_us, p90_us;
+    double low_us, high_us; /* 95 % interval of the median */
+    double events_us;       /* median by the ranks' events alone */
+    double window_us;       /* median by the judge's clock alone, from key to proof */
+    double skew_us;         /* median from the first rank that was done to the last */
+    int iterations;
+};
+
+/* One case on hardware. A number that is not known is 0. */
+struct timing {
+    char *case_name, *variant;
+    struct regime latency;    /* ranked: each call alone */
+    struct regime throughput; /* beside it: per call of several back to back */
+    double calibration_us;    /* what the judge's clock shows for a submission that does nothing */
+    double baseline_us;       /* median of the baseline's latency, */
+    double baseline_low_us, baseline_high_us; /* and its interval */
+    double speedup;                           /* baseline over submission */
+    bool is_faster;                           /* by medians whose intervals do not meet */
+    double floor_us;                          /* nobody can be faster */
+    double target_us;                         /* the best scheme known */
+    double target_percent;                    /* of the target that was reached */
+};
+
+/* What a job was timed on. */
+struct gpu {
+    char *name, *driver, *cuda, *nccl;
+    int count;                             /* GPUs of the job */
+    int sm_mhz, memory_mhz, temperature_c; /* when timing ended; 0: not known */
+    char *throttled; /* why the clocks were held down: "power"; NULL: they were not */
+};
+
 /* Starts as {.rank = -1}. */
 struct result {
     enum verdict verdict;
@@ -112,6 +145,9 @@ struct result {
     size_t finding_count;
     struct traffic *traffic;
     size_t traffic_count;
+    struct timing *timings;
+    size_t timing_count;
+    struct gpu *gpu;           /* NULL: not on hardware, or not timed */
     char *build_log, *run_log; /* at most RESULT_LOG_MAX_BYTES each, control bytes escaped */
     char **flags;              /* "insecure", ...; layers that were missing are "insecure:LAYER" */
     size_t flag_count;
@@ -131,14 +167,17 @@ void fault_release(struct fault *fault);
 void finding_release(struct finding *finding);
 void traffic_release(struct traffic *traffic);
 void mismatch_release(struct mismatch *mismatch);
+void timing_release(struct timing *timing);
+void gpu_release(struct gpu *gpu);
 
 /*
- * Each adds a row. The texts of `wait`, `fault` and `finding` go to the result, which also frees
- * them where it is full (RESULT_ROWS_MAX); those of the other two are copied. Traffic with the same
- * ranks and mechanism is added up. A flag that is there already is not added twice.
+ * Each adds a row. The texts of `wait`, `fault`, `finding` and `timing` go to the result, which
+ * also frees them where it is full (RESULT_ROWS_MAX); those of the other two are copied. Traffic
+ * with the same ranks and mechanism is added up. A flag that is there already is not added twice.
  */
 void result_add_wait(struct result *result, struct wait wait);
 void result_add_fault(struct result *result, struct fault fault);
 void result_add_finding(struct result *result, struct finding finding);
 void result_add_traffic(struct result *result, const struct traffic *traffic);
+void result_add_timing(struct result *result, struct timing timing);
 void result_add_flag(struct result *result, const char *flag);

@@ -27,6 +27,8 @@ struct sample {
     int64_t big;
     uint32_t mask;
     uint64_t huge;
+    double real;
+    bool flag;
     enum device_kind kind;
     unsigned kinds;
     struct point point;
@@ -54,6 +56,8 @@ static const struct json_record sample_record = {
             {"big", JSON_INT64, AT(big), .optional = true, .min = INT64_MIN, .max = INT64_MAX},
             {"mask", JSON_UINT32, AT(mask), .optional = true, .max = UINT32_MAX},
             {"huge", JSON_UINT64, AT(huge), .optional = true},
+            {"real", JSON_NUMBER, AT(real), .optional = true, .min = -2, .max = 9},
+            {"flag", JSON_BOOL, AT(flag), .optional = true},
             {"kind", JSON_ENUM, AT(kind), .optional = true, .absent = DEVICE_SIM,
              .size = DEVICE_KINDS, .name = device_kind_name},
             {"kinds", JSON_SET, AT(kinds), .optional = true, .min = 1, .size = DEVICE_KINDS,
@@ -94,6 +98,7 @@ static void test_every_kind_is_read_and_written_back(void **state)
     static const char json[] =
         "{\"name\":\"abcd\",\"text\":\"a\\\"\\\\\\n\\t\\u0001\xc3\xa9\",\"integer\":7,"
         "\"big\":\"-9223372036854775808\",\"mask\":4294967295,\"huge\":\"18446744073709551615\","
+        "\"real\":0.10000000000000002,\"flag\":true,"
         "\"kind\":\"cuda\",\"kinds\":[\"cuda\",\"sim\"],\"point\":{\"x\":-5},\"owned\":{\"x\":5},"
         "\"list\":[{\"x\":1},{\"x\":2},{\"x\":3}],\"texts\":[\"\",\"abcd\"],"
         "\"raw\":{\"a\":[1,2.5,null,true,\"z\"]}}";
@@ -106,6 +111,8 @@ static void test_every_kind_is_read_and_written_back(void **state)
     assert_string_equal(sample.text, "a\"\\\n\t\x01\xc3\xa9");
     assert_true(sample.big == INT64_MIN);
     assert_true(sample.huge == UINT64_MAX);
+    assert_true(sample.real == 0.10000000000000002);
+    assert_true(sample.flag);
     assert_int_equal(sample.kind, DEVICE_CUDA);
     assert_int_equal(sample.kinds, 1U << DEVICE_CUDA | 1U << DEVICE_SIM);
     assert_int_equal(sample.owned->x, 5);
@@ -165,6 +172,9 @@ static void test_a_wrong_type_is_named(void **state)
     }
     refused("{\"name\":\"a\",\"list\":[1]}", ERR_INVALID, "list[0]", "must be an object");
     refused("{\"name\":\"a\",\"texts\":[\"a\",1]}", ERR_INVALID, "texts[1]", "texts");
+    refused("{\"name\":\"a\",\"real\":\"1\"}", ERR_INVALID, "real", "must be a number");
+    refused("{\"name\":\"a\",\"real\":9.5}", ERR_INVALID, "real", "from -2 to 9");
+    refused("{\"name\":\"a\",\"flag\":1}", ERR_INVALID, "flag", "true or false");
     refused("[]", ERR_INVALID, "", "must be an object");
 }
 

@@ -68,6 +68,37 @@ static struct result full(void)
                                                  .source = xstrdup("solution.cu:2"),
                                                  .message = xstrdup("two writers")});
     result_add_traffic(&result, &(struct traffic){0, 1, (char *)"sm_load", UINT64_MAX});
+    result_add_timing(&result, (struct timing){.case_name = xstrdup("bench"),
+                                               .variant = xstrdup("rounding"),
+                                               .latency = {.median_us = 5.125,
+                                                           .p10_us = 5,
+                                                           .p90_us = 5.5,
+                                                           .low_us = 5.0625,
+                                                           .high_us = 5.25,
+                                                           .events_us = 5.1,
+                                                           .window_us = 5.2,
+                                                           .skew_us = 0.1,
+                                                           .iterations = 100},
+                                               .throughput = {.median_us = 4, .iterations = 25},
+                                               .calibration_us = 140.3,
+                                               .baseline_us = 20.5,
+                                               .baseline_low_us = 20,
+                                               .baseline_high_us = 21,
+                                               .speedup = 4,
+                                               .is_faster = true,
+                                               .floor_us = 1,
+                                               .target_us = 2.5,
+                                               .target_percent = 48.75});
+    result.gpu = xmalloc(sizeof *result.gpu);
+    *result.gpu = (struct gpu){.name = xstrdup("NVIDIA H200"),
+                               .driver = xstrdup("580.1"),
+                               .cuda = xstrdup("13.0"),
+                               .nccl = xstrdup("2.28.3"),
+                               .count = 4,
+                               .sm_mhz = 1980,
+                               .memory_mhz = 3201,
+                               .temperature_c = 40,
+                               .throttled = xstrdup("power")};
     result_add_flag(&result, "insecure");
     return result;
 }
@@ -96,6 +127,13 @@ static void test_a_full_result_round_trips(void **state)
     assert_string_equal(read.findings[0].message, "two writers");
     assert_true(read.traffic[0].bytes == UINT64_MAX);
     assert_string_equal(read.flags[0], "insecure");
+    assert_string_equal(read.timings[0].variant, "rounding");
+    assert_true(read.timings[0].latency.median_us == 5.125);
+    assert_true(read.timings[0].throughput.p10_us == 0);
+    assert_true(read.timings[0].target_percent == 48.75);
+    assert_true(read.timings[0].is_faster);
+    assert_string_equal(read.gpu->throttled, "power");
+    assert_int_equal(read.gpu->sm_mhz, 1980);
     assert_string_equal(read.build_log, "built\n\ttwice\n");
     assert_true(read.run_ms == INT64_MAX);
     /* Nothing got lost: it writes the same text. */
@@ -168,6 +206,12 @@ static void test_what_a_result_does_not_have_is_refused(void **state)
     refused(",\"traffic\":[{\"bytes\":1}]", ERR_INVALID, "traffic[0].mechanism");
     refused(",\"mismatch\":{\"bad\":-1,\"total\":0}", ERR_INVALID, "mismatch.bad");
     refused(",\"flags\":[3]", ERR_INVALID, "flags[0]");
+    refused(",\"timings\":[{\"latency\":{\"iterations\":1},\"throughput\":{}}]", ERR_INVALID,
+            "timings[0].throughput.iterations");
+    refused(",\"timings\":[{\"speedup\":-1}]", ERR_INVALID, "timings[0].speedup");
+    refused(",\"timings\":[{\"speedup\":\"1\"}]", ERR_INVALID, "timings[0].speedup");
+    refused(",\"timings\":[{\"is_faster\":1}]", ERR_INVALID, "timings[0].is_faster");
+    refused(",\"gpu\":{\"name\":1}", ERR_INVALID, "gpu.name");
 }
 
 static void test_a_result_needs_a_known_verdict(void **state)

@@ -216,6 +216,35 @@ static void test_the_end_of_the_right_log_is_shown(void **state)
     buffer_release(&log);
 }
 
+static void test_times_are_shown_with_interval_baseline_and_roofline(void **state)
+{
+    struct timing timing = {.case_name = TEXT("bench"),
+                            .variant = TEXT("rounding"),
+                            .latency = {.median_us = 5,
+                                        .p10_us = 4.5,
+                                        .p90_us = 6,
+                                        .low_us = 4.9,
+                                        .high_us = 5.1,
+                                        .iterations = 100},
+                            .throughput = {.median_us = 4},
+                            .baseline_us = 20,
+                            .speedup = 4,
+                            .is_faster = true,
+                            .target_us = 2.5,
+                            .target_percent = 50};
+    struct result result = {.rank = -1, .timings = &timing, .timing_count = 1};
+
+    (void)state;
+    const char *text = report(&result);
+    assert_shows(text,
+                 "bench rounding: 5.00 us (4.90 to 5.10; p10 4.50, p90 6.00; 100 iterations)");
+    assert_shows(text, "back to back: 4.00 us a call");
+    assert_shows(text, "baseline: 20.00 us, so 4.00 times as fast\n");
+    assert_shows(text, "50 % of the roofline of 2.50 us");
+    timing.is_faster = false;
+    assert_shows(report(&result), "(not faster)");
+}
+
 static void test_flags_are_listed(void **state)
 {
     char *flags[] = {TEXT("insecure"), TEXT("insecure:cgroup")};
@@ -247,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_deadlock_shows_one_line_per_wait),
         cmocka_unit_test(test_faults_and_findings_show_their_place),
         cmocka_unit_test(test_the_end_of_the_right_log_is_shown),
+        cmocka_unit_test(test_times_are_shown_with_interval_baseline_and_roofline),
         cmocka_unit_test(test_flags_are_listed),
         cmocka_unit_test(test_what_a_submission_says_cannot_steer_the_terminal),
     };
