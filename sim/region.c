@@ -76,6 +76,9 @@ static const char *label(const struct client *client, const struct region *regio
     if (region->kind == REGION_HOST) {
         return "pinned host memory";
     }
+    if (region->object->is_multicast) {
+        return "multicast";
+    }
     if (region->kind != REGION_VIRTUAL || region->address < WIRE_RANK_BASE || rank >= WORLD_MAX) {
         return "";
     }

@@ -10,11 +10,11 @@
 
 enum { DEVICES_ACCESS_MAX = 8 };
 
-static enum status failed(struct error *err, CUresult result, const char *call)
+enum status arena_failed(struct error *err, int result, const char *call)
 {
     const char *name = NULL;
 
-    if (cuGetErrorName(result, &name) != CUDA_SUCCESS || name == NULL) {
+    if (cuGetErrorName((CUresult)result, &name) != CUDA_SUCCESS || name == NULL) {
         name = "an unknown error";
     }
     return error_set(err, result == CUDA_ERROR_OUT_OF_MEMORY ? ERR_LIMIT : ERR_IO, "%s: %s", call,
@@ -57,15 +57,16 @@ enum status arena_round(uint64_t *size_bytes, int device, struct error *err)
         cuMemGetAllocationGranularity(&granule, &made, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 
     if (result != CUDA_SUCCESS) {
-        return failed(err, result, "cuMemGetAllocationGranularity");
+        return arena_failed(err, result, "cuMemGetAllocationGranularity");
     }
     *size_bytes = (*size_bytes + granule - 1) / granule * granule;
     return OK;
 }
 
 /*
- * Takes the windows of all ranks, once for the life of the process. A driver only heeds the wanted
- * address of a large range: one as small as an arena it puts where it likes.
+ * Takes the windows of all ranks and that of multicast memory, once for the life of the process. A
+ * driver only heeds the wanted address of a large range: one as small as an arena it puts where it
+ * likes.
  */
 static enum status reserve_windows(struct error *err)
 {
@@ -75,12 +76,13 @@ static enum status reserve_windows(struct error *err)
     if (is_reserved) {
         return OK;
     }
-    CUresult result = cuMemAddressReserve(&address, WORLD_MAX * WINDOW_STRIDE, 0, WINDOW_BASE, 0);
+    CUresult result =
+        cuMemAddressReserve(&address, WINDOW_COUNT * WINDOW_STRIDE, 0, WINDOW_BASE, 0);
     if (result != CUDA_SUCCESS) {
-        return failed(err, result, "cuMemAddressReserve");
+        return arena_failed(err, result, "cuMemAddressReserve");
     }
     if (address != WINDOW_BASE) {
-        cuMemAddressFree(address, WORLD_MAX * WINDOW_STRIDE);
+        cuMemAddressFree(address, WINDOW_COUNT * WINDOW_STRIDE);
         return error_set(err, ERR_UNAVAILABLE, "the address range at %#llx is taken",
                          (unsigned long long)WINDOW_BASE);
     }
@@ -117,7 +119,7 @@ static enum status map(struct arena *arena, const struct arena_place *place, str
     }
     if (result != CUDA_SUCCESS) {
         cuMemRelease(arena->handle);
-        return failed(err, result, call);
+        return arena_failed(err, result, call);
     }
     arena->address = place->address;
     arena->size_bytes = place->size_bytes;
@@ -134,7 +136,7 @@ enum status arena_make(struct arena *arena, int device, const struct arena_place
 
     CUresult result = cuMemCreate(&handle, place->size_bytes, &made, 0);
     if (result != CUDA_SUCCESS) {
-        return failed(err, result, "cuMemCreate");
+        return arena_failed(err, result, "cuMemCreate");
     }
     opened.handle = handle;
     enum status status = map(&opened, place, err);
@@ -146,7 +148,7 @@ enum status arena_make(struct arena *arena, int device, const struct arena_place
     if (result != CUDA_SUCCESS) {
         opened.fd = -1;
         arena_release(&opened);
-        return failed(err, result, "cuMemExportToShareableHandle");
+        return arena_failed(err, result, "cuMemExportToShareableHandle");
     }
     *arena = opened;
     return OK;
@@ -161,7 +163,7 @@ enum status arena_import(struct arena *arena, int fd, const struct arena_place *
     CUresult result = cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)fd,
                                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     if (result != CUDA_SUCCESS) {
-        return failed(err, result, "cuMemImportFromShareableHandle");
+        return arena_failed(err, result, "cuMemImportFromShareableHandle");
     }
     opened.handle = handle;
     enum status status = map(&opened, place, err);

@@ -39,3 +39,6 @@ enum status arena_make(struct arena *arena, int device, const struct arena_place
 enum status arena_import(struct arena *arena, int fd, const struct arena_place *place,
                          struct error *err);
 void arena_release(struct arena *arena);
+
+/* Says which driver call failed with which CUresult. ERR_LIMIT: no memory left; else ERR_IO. */
+enum status arena_failed(struct error *err, int result, const char *call);

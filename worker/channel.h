@@ -97,6 +97,7 @@ void channel_text(char text[static CHANNEL_TEXT_MAX]);
 
 struct job_body {
     int32_t task_number, world, dtype, device;
+    int32_t no_multicast, reserved;
     uint64_t seed;
 };
 
@@ -124,7 +125,8 @@ struct status_body {
 struct attach_body {
     int32_t rank, world;
     uint64_t inputs_bytes, outputs_bytes, signal_bytes; /* of each rank: whole granules */
-    /* descriptors: inputs of ranks 0..world-1, outputs of all, signal pads of all */
+    /* descriptors: inputs of ranks 0..world-1, outputs of all, signal pads of all; where there is
+     * multicast memory, that of the signal pads */
 };
 
 struct run_body {
@@ -143,7 +145,7 @@ struct symm_grant_body {
     int32_t code; /* 0, or what pkb_symm_alloc returns */
     int32_t reserved;
     uint64_t offset, mapped_bytes; /* in every window */
-    /* descriptors: ranks 0..world-1 */
+    /* descriptors: ranks 0..world-1; where there is multicast memory, that */
 };
 
 struct calls_body {

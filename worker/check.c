@@ -35,7 +35,9 @@ struct check {
     struct run *runs[RUNS_MAX];
     int run_count;
     uint64_t inputs_bytes, outputs_bytes, signal_bytes;
-    struct arena inputs[WORLD_MAX], outputs[WORLD_MAX], signals[WORLD_MAX];
+    struct arena inputs[WORLD_MAX], outputs[WORLD_MAX];
+    struct symmetric signals;
+    bool has_multicast;
     /* of the run */
     struct place place;
     struct record *record;
@@ -171,9 +173,13 @@ static enum status make_arenas(struct check *check, struct arena *arenas, uint64
 /* Memory for the largest run, for all of them. */
 static enum status make_memory(struct check *check, struct error *err)
 {
-    enum status status = OK;
+    struct symmetric_place signals = {.offset = WINDOW_SYMM,
+                                      .size_bytes = SIGNAL_BYTES,
+                                      .world = check->peers->world,
+                                      .has_multicast = check->has_multicast};
+    enum status status = symmetric_round(&signals, err);
 
-    check->signal_bytes = SIGNAL_BYTES;
+    check->signal_bytes = signals.size_bytes;
     for (int i = 0; i < check->run_count; i++) {
         struct layouts layouts;
         layouts_make(&layouts, check->runs[i]);
@@ -184,8 +190,8 @@ static enum status make_memory(struct check *check, struct error *err)
             check->outputs_bytes = layouts.outputs.arena_bytes;
         }
     }
-    uint64_t *sizes[] = {&check->inputs_bytes, &check->outputs_bytes, &check->signal_bytes};
-    for (int i = 0; i < 3 && status == OK; i++) {
+    uint64_t *sizes[] = {&check->inputs_bytes, &check->outputs_bytes};
+    for (int i = 0; i < 2 && status == OK; i++) {
         status = arena_round(sizes[i], 0, err);
     }
     if (status == OK) {
@@ -195,7 +201,7 @@ static enum status make_memory(struct check *check, struct error *err)
         status = make_arenas(check, check->outputs, WINDOW_OUTPUTS, check->outputs_bytes, err);
     }
     if (status == OK) {
-        status = make_arenas(check, check->signals, WINDOW_SYMM, check->signal_bytes, err);
+        status = symmetric_make(&check->signals, &signals, err);
     }
     return status;
 }
@@ -207,13 +213,13 @@ static void attach_all(struct check *check)
                                .inputs_bytes = check->inputs_bytes,
                                .outputs_bytes = check->outputs_bytes,
                                .signal_bytes = check->signal_bytes};
-    int fds[3 * WORLD_MAX];
+    int fds[2 * WORLD_MAX + SYMMETRIC_FDS_MAX];
 
     for (int rank = 0; rank < world; rank++) {
         fds[rank] = check->inputs[rank].fd;
         fds[world + rank] = check->outputs[rank].fd;
-        fds[2 * world + rank] = check->signals[rank].fd;
     }
+    int fd_count = 2 * world + symmetric_fds(&check->signals, fds + (ptrdiff_t)2 * world);
     for (int rank = 0; rank < world; rank++) {
         body.rank = rank;
         peers_send(check->peers, rank,
@@ -221,7 +227,7 @@ static void attach_all(struct check *check)
                                            .body = &body,
                                            .size_bytes = sizeof body,
                                            .fds = fds,
-                                           .fd_count = 3 * world},
+                                           .fd_count = fd_count},
                    RANK_LOADING);
     }
 }
@@ -241,13 +247,13 @@ static enum status begin_run(struct check *check, const struct layouts *layouts,
     enum status status = record_prepare(check->record, err);
 
     for (int rank = 0; rank < check->peers->world && status == OK; rank++) {
-        if (cudaMemset((void *)(uintptr_t)check->signals[rank].address, 0, check->signal_bytes) !=
-            cudaSuccess) {
+        if (cudaMemset((void *)(uintptr_t)check->signals.arenas[rank].address, 0,
+                       check->signal_bytes) != cudaSuccess) {
             status = error_set(err, ERR_IO, "cannot clear a signal pad");
         }
     }
     set_stage(check, "setup");
-    grants_begin(&check->grants, check->signal_bytes);
+    grants_begin(&check->grants, check->signal_bytes, check->has_multicast);
     for (int rank = 0; rank < check->peers->world && status == OK; rank++) {
         status = layouts_describe(layouts, check->place.run, rank, body, err);
         if (status == OK) {
@@ -413,8 +419,8 @@ static void release(struct check *check)
     for (int rank = 0; rank < WORLD_MAX; rank++) {
         arena_release(&check->inputs[rank]);
         arena_release(&check->outputs[rank]);
-        arena_release(&check->signals[rank]);
     }
+    symmetric_release(&check->signals);
 }
 
 enum status check_job(struct peers *peers, const struct job_body *job, struct result *result,
@@ -427,6 +433,7 @@ enum status check_job(struct peers *peers, const struct job_body *job, struct re
     check->job = job;
     check->result = result;
     check->place = (struct place){.stage = "start", .call = -1};
+    check->has_multicast = !job->no_multicast && multicast_is_possible(peers->world);
     peers->context = check;
     peers->finished = on_finished;
     set_stage(check, "start");

@@ -61,6 +61,7 @@ static void start_run(struct evaluation *evaluation)
                                              .world = job->world,
                                              .dtype = (int32_t)job->dtype,
                                              .device = (int32_t)job->device,
+                                             .no_multicast = settings->no_multicast,
                                              .seed = job->seed},
                                      .schedule_seed = settings->schedule_seed,
                                      .fuel = settings->fuel};

@@ -17,6 +17,7 @@ struct evaluation;
 struct evaluation_settings {
     const char *bin_dir, *sim_dir, *nccl_dir, *cuda_home;
     const char *work_dir;
+    bool no_multicast; /* even where the devices have it */
     uint64_t schedule_seed, fuel;
     int64_t build_ms, run_ms; /* at most */
     int64_t stall_ms;         /* so long may nothing happen */

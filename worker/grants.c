@@ -6,26 +6,15 @@
 
 #define SYMM_BYTES_MAX (UINT64_C(8) << 30)
 
-void grants_begin(struct grants *grants, uint64_t signal_bytes)
+void grants_begin(struct grants *grants, uint64_t signal_bytes, bool has_multicast)
 {
     grants->next = WINDOW_SYMM + signal_bytes + SYMM_GAP_BYTES;
+    grants->has_multicast = has_multicast;
 }
 
-static void release_arenas(struct arena arenas[WORLD_MAX])
+static void answer(struct peers *peers, const struct symm_grant_body *body, const int *fds,
+                   int fd_count)
 {
-    for (int rank = 0; rank < WORLD_MAX; rank++) {
-        arena_release(&arenas[rank]);
-    }
-}
-
-static void answer(struct grants *grants, struct peers *peers, const struct symm_grant_body *body)
-{
-    const struct arena *arenas = grants->arenas[grants->count];
-    int fds[WORLD_MAX];
-
-    for (int rank = 0; rank < peers->world; rank++) {
-        fds[rank] = arenas[rank].fd;
-    }
     for (int rank = 0; rank < peers->world; rank++) {
         if (peers->peer[rank].is_asking) {
             peers->peer[rank].is_asking = false;
@@ -34,29 +23,28 @@ static void answer(struct grants *grants, struct peers *peers, const struct symm
                                                .body = body,
                                                .size_bytes = sizeof *body,
                                                .fds = fds,
-                                               .fd_count = body->code == 0 ? peers->world : 0},
+                                               .fd_count = fd_count},
                        RANK_SETUP);
         }
     }
 }
 
-/* Allocates `size_bytes` on every rank, zeroed. */
-static enum status make(struct grants *grants, int world, uint64_t size_bytes, struct error *err)
+/* Allocates on every rank, zeroed; rounds up `place`. */
+static enum status make(struct grants *grants, struct symmetric_place *place, struct error *err)
 {
-    struct arena *arenas = grants->arenas[grants->count];
-    enum status status = arena_round(&size_bytes, 0, err);
+    struct symmetric *made = &grants->allocations[grants->count];
+    enum status status = symmetric_round(place, err);
 
     if (status == OK && (grants->count == SYMM_ALLOCATIONS_MAX - 1 ||
-                         grants->next + size_bytes > WINDOW_SYMM + SYMM_BYTES_MAX)) {
+                         place->offset + place->size_bytes > WINDOW_SYMM + SYMM_BYTES_MAX)) {
         status = error_set(err, ERR_LIMIT, "too much symmetric memory");
     }
-    for (int rank = 0; rank < world && status == OK; rank++) {
-        struct arena_place place = {.address = window_address(rank, grants->next),
-                                    .size_bytes = size_bytes,
-                                    .device_count = arena_device_count(world)};
-        status = arena_make(&arenas[rank], arena_device(rank), &place, err);
-        if (status == OK &&
-            cudaMemset((void *)(uintptr_t)arenas[rank].address, 0, size_bytes) != cudaSuccess) {
+    if (status == OK) {
+        status = symmetric_make(made, place, err);
+    }
+    for (int rank = 0; rank < place->world && status == OK; rank++) {
+        if (cudaMemset((void *)(uintptr_t)made->arenas[rank].address, 0, place->size_bytes) !=
+            cudaSuccess) {
             status = error_set(err, ERR_IO, "cannot clear symmetric memory");
         }
     }
@@ -65,22 +53,28 @@ static enum status make(struct grants *grants, int world, uint64_t size_bytes, s
 
 static void grant(struct grants *grants, struct peers *peers, uint64_t size_bytes)
 {
+    struct symmetric *made = &grants->allocations[grants->count];
+    struct symmetric_place place = {.offset = grants->next,
+                                    .size_bytes = size_bytes,
+                                    .world = peers->world,
+                                    .has_multicast = grants->has_multicast};
     struct error err = {0};
-    enum status status =
-        size_bytes > SYMM_BYTES_MAX ? ERR_LIMIT : make(grants, peers->world, size_bytes, &err);
-    struct arena *arenas = grants->arenas[grants->count];
+    int fds[SYMMETRIC_FDS_MAX];
 
+    enum status status = size_bytes > SYMM_BYTES_MAX ? ERR_LIMIT : make(grants, &place, &err);
     if (status != OK) {
-        release_arenas(arenas);
+        symmetric_release(made);
         grants->refusal = status == ERR_LIMIT ? SYMM_NO_MEMORY : SYMM_FAILED;
-        answer(grants, peers,
+        answer(peers,
                &(struct symm_grant_body){.code = status == ERR_LIMIT ? cudaErrorMemoryAllocation
-                                                                     : cudaErrorUnknown});
+                                                                     : cudaErrorUnknown},
+               NULL, 0);
         return;
     }
-    answer(grants, peers,
-           &(struct symm_grant_body){.offset = grants->next, .mapped_bytes = arenas[0].size_bytes});
-    grants->next += arenas[0].size_bytes + SYMM_GAP_BYTES;
+    answer(peers,
+           &(struct symm_grant_body){.offset = place.offset, .mapped_bytes = place.size_bytes}, fds,
+           symmetric_fds(made, fds));
+    grants->next = place.offset + place.size_bytes + SYMM_GAP_BYTES;
     grants->count++;
 }
 
@@ -103,13 +97,13 @@ void grants_serve(struct grants *grants, struct peers *peers)
         grant(grants, peers, size_bytes);
     } else if (asking > 0 && in_code == 0) {
         grants->refusal = SYMM_NOT_EQUAL;
-        answer(grants, peers, &(struct symm_grant_body){.code = cudaErrorInvalidValue});
+        answer(peers, &(struct symm_grant_body){.code = cudaErrorInvalidValue}, NULL, 0);
     }
 }
 
 void grants_release(struct grants *grants)
 {
     while (grants->count > 0) {
-        release_arenas(grants->arenas[--grants->count]);
+        symmetric_release(&grants->allocations[--grants->count]);
     }
 }

@@ -7,20 +7,21 @@
  */
 #pragma once
 
-#include "worker/arena.h"
 #include "worker/report.h"
+#include "worker/symmetric.h"
 
 enum { SYMM_ALLOCATIONS_MAX = 64 };
 
 struct grants {
-    struct arena arenas[SYMM_ALLOCATIONS_MAX][WORLD_MAX];
+    struct symmetric allocations[SYMM_ALLOCATIONS_MAX];
     int count;
     uint64_t next; /* offset in every window */
+    bool has_multicast;
     enum symm_refusal refusal;
 };
 
 /* The signal pads lie in front of everything else. */
-void grants_begin(struct grants *grants, uint64_t signal_bytes);
+void grants_begin(struct grants *grants, uint64_t signal_bytes, bool has_multicast);
 /* Answers those that ask, once it is clear what the others do. */
 void grants_serve(struct grants *grants, struct peers *peers);
 void grants_release(struct grants *grants);

@@ -4,14 +4,18 @@
  *
  * Rank r's window starts at WINDOW_BASE + r * WINDOW_STRIDE, so a peer's copy of a tensor is a
  * stride away. Inside a window lie the inputs, then the outputs, then symmetric memory with the
- * signal pad first.
+ * signal pad first. One window more, after the last rank's, has the multicast memory: all ranks'
+ * symmetric memory at once, at the same offset.
  */
 #pragma once
+
+#include "common/job.h"
 
 #include <stdint.h>
 
 #define WINDOW_BASE UINT64_C(0x200000000000)
 #define WINDOW_STRIDE (UINT64_C(1) << 38)
+enum { WINDOW_MULTICAST = WORLD_MAX, WINDOW_COUNT };
 #define WINDOW_INPUTS UINT64_C(0)
 #define WINDOW_OUTPUTS (UINT64_C(1) << 36)
 #define WINDOW_SYMM (UINT64_C(1) << 37)

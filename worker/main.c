@@ -39,6 +39,7 @@ static const char usage[] =
     "  --build-ms N          a build may take so long (60000)\n"
     "  --run-ms N            a job may run so long (300000)\n"
     "  --fuel N              thread-instructions in the simulator for one job (5000000000)\n"
+    "  --no-multicast        symmetric memory has no multicast address, even where GPUs can do it\n"
     "\n"
     "CUDA_HOME (/usr/local/cuda) says where nvcc is. Exit codes: 0 ended as asked, 1 trouble, 2 "
     "wrong\n"
@@ -49,7 +50,7 @@ struct options {
     struct once_options once;
     const char *token_file, *task, *work_dir;
     uint64_t world, slots, seed, schedule_seed, fuel, stall_ms, build_ms, run_ms;
-    bool has_seed;
+    bool has_seed, no_multicast;
 };
 
 static enum status read_number(uint64_t *to, const char *option, const char *text, uint64_t max,
@@ -77,25 +78,16 @@ static enum status read_word(int *to, const char *option, const char *text,
 }
 
 static const struct option option_table[] = {
-    {"server", required_argument, NULL, 's'},
-    {"token-file", required_argument, NULL, 't'},
-    {"name", required_argument, NULL, 'n'},
-    {"device", required_argument, NULL, 'd'},
-    {"slots", required_argument, NULL, 'l'},
-    {"once", required_argument, NULL, 'o'},
-    {"task", required_argument, NULL, 'T'},
-    {"world", required_argument, NULL, 'w'},
-    {"dtype", required_argument, NULL, 'y'},
-    {"seed", required_argument, NULL, 'e'},
-    {"work-dir", required_argument, NULL, 'W'},
-    {"bin-dir", required_argument, NULL, 'b'},
-    {"stall-ms", required_argument, NULL, 'S'},
-    {"seed-schedule", required_argument, NULL, 'c'},
-    {"build-ms", required_argument, NULL, 'B'},
-    {"run-ms", required_argument, NULL, 'R'},
-    {"fuel", required_argument, NULL, 'f'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    {"server", required_argument, NULL, 's'},   {"token-file", required_argument, NULL, 't'},
+    {"name", required_argument, NULL, 'n'},     {"device", required_argument, NULL, 'd'},
+    {"slots", required_argument, NULL, 'l'},    {"once", required_argument, NULL, 'o'},
+    {"task", required_argument, NULL, 'T'},     {"world", required_argument, NULL, 'w'},
+    {"dtype", required_argument, NULL, 'y'},    {"seed", required_argument, NULL, 'e'},
+    {"work-dir", required_argument, NULL, 'W'}, {"bin-dir", required_argument, NULL, 'b'},
+    {"stall-ms", required_argument, NULL, 'S'}, {"seed-schedule", required_argument, NULL, 'c'},
+    {"build-ms", required_argument, NULL, 'B'}, {"run-ms", required_argument, NULL, 'R'},
+    {"fuel", required_argument, NULL, 'f'},     {"no-multicast", no_argument, NULL, 'm'},
+    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
 };
 
 static enum status read_text_option(struct options *options, int option, const char *text,
@@ -147,6 +139,9 @@ static enum status read_option(struct options *options, int option, const char *
         status = read_word(&word, "dtype", text, dtype_find, err);
         options->once.job.dtype = (enum dtype)word;
         return status;
+    case 'm':
+        options->no_multicast = true;
+        return OK;
     case 'l':
         return read_number(&options->slots, "slots", text, SLOTS_MAX, err);
     case 'w':
@@ -307,6 +302,7 @@ static enum status run(int argc, char **argv, struct error *err)
         .sim_dir = sim_dir,
         .nccl_dir = nccl_dir,
         .cuda_home = cuda_home == NULL || *cuda_home == 0 ? "/usr/local/cuda" : cuda_home,
+        .no_multicast = options.no_multicast,
         .schedule_seed = options.schedule_seed,
         .fuel = options.fuel,
         .build_ms = (int64_t)options.build_ms,

@@ -133,7 +133,9 @@ static enum status attach(struct rank *rank, struct error *err)
         return status;
     }
     if (attach.world < 1 || attach.world > WORLD_MAX || attach.rank != rank->number ||
-        rank->message.fd_count != 3 * attach.world || rank->symm != NULL) {
+        (rank->message.fd_count != 3 * attach.world &&
+         rank->message.fd_count != 3 * attach.world + 1) ||
+        rank->symm != NULL) {
         return error_set(err, ERR_PROTOCOL, "rank %d cannot be attached like this", rank->number);
     }
     status = map_windows(rank, &attach, err);
@@ -146,7 +148,8 @@ static enum status attach(struct rank *rank, struct error *err)
                                 .device = rank->device,
                                 .page = rank->page,
                                 .signal_mapped_bytes = attach.signal_bytes,
-                                .signal_fds = rank->message.fds + (ptrdiff_t)2 * attach.world};
+                                .signal_fds = rank->message.fds + (ptrdiff_t)2 * attach.world,
+                                .has_multicast = rank->message.fd_count > 3 * attach.world};
     status = symm_open(&rank->symm, &symm, err);
     if (status != OK) {
         return status;

@@ -159,6 +159,10 @@ static char *describe_address(uint64_t address, int world)
         return xasprintf("rank %d %s+%llu", (int)((address - WINDOW_BASE) / WINDOW_STRIDE),
                          parts[part], (unsigned long long)(within - starts[part]));
     }
+    if (address >= window_address(WINDOW_MULTICAST, 0) &&
+        address < window_address(WINDOW_COUNT, 0)) {
+        return xstrdup("device memory by its multicast address");
+    }
     if (address >= PRIVATE_BASE && address < PRIVATE_BASE + WORLD_MAX * WINDOW_STRIDE) {
         return xstrdup("device memory from cudaMalloc");
     }

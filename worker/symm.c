@@ -10,10 +10,16 @@
 #include <string.h>
 #include <unistd.h>
 
+/* One allocation as this rank maps it. */
+struct shared {
+    struct arena arenas[WORLD_MAX];
+    struct arena multicast; /* not open: there is none */
+};
+
 struct symm {
     struct symm_options options;
-    struct arena signal[WORLD_MAX];
-    struct arena allocations[SYMM_ALLOCATIONS_MAX][WORLD_MAX];
+    struct shared signal;
+    struct shared allocations[SYMM_ALLOCATIONS_MAX];
     int count;
     struct ncclComm *communicator; /* NULL: nobody has asked yet */
     struct pkb_ctx *ctx;           /* of the run; NULL between runs */
@@ -23,36 +29,44 @@ struct symm {
 /* ctx is the submission's to change, so it does not lead back to us. */
 static struct symm *the_symm;
 
-static enum status map_all(struct arena arenas[WORLD_MAX], const struct symm *symm, const int *fds,
+/* The descriptors are those of the ranks, then that of the multicast object. */
+static enum status map_all(struct shared *shared, const struct symm *symm, const int *fds,
                            const struct arena_place *in_window, struct error *err)
 {
+    int world = symm->options.world;
+    struct arena_place place = *in_window;
     enum status status = OK;
 
-    for (int rank = 0; rank < symm->options.world && status == OK; rank++) {
-        struct arena_place place = *in_window;
+    place.first_device = symm->options.device;
+    place.device_count = 1;
+    for (int rank = 0; rank < world && status == OK; rank++) {
         place.address = window_address(rank, in_window->address);
-        place.first_device = symm->options.device;
-        place.device_count = 1;
-        status = arena_import(&arenas[rank], fds[rank], &place, err);
+        status = arena_import(&shared->arenas[rank], fds[rank], &place, err);
+    }
+    if (status == OK && symm->options.has_multicast) {
+        place.address = window_address(WINDOW_MULTICAST, in_window->address);
+        status = arena_import(&shared->multicast, fds[world], &place, err);
     }
     return status;
 }
 
-static void release_all(struct arena arenas[WORLD_MAX])
+static void release_all(struct shared *shared)
 {
+    arena_release(&shared->multicast);
     for (int rank = 0; rank < WORLD_MAX; rank++) {
-        arena_release(&arenas[rank]);
+        arena_release(&shared->arenas[rank]);
     }
 }
 
-static void describe(const struct symm *symm, const struct arena arenas[WORLD_MAX],
-                     uint64_t size_bytes, struct pkb_symm *to)
+static void describe(const struct symm *symm, const struct shared *shared, uint64_t size_bytes,
+                     struct pkb_symm *to)
 {
     *to = (struct pkb_symm){.size_bytes = size_bytes};
     for (int rank = 0; rank < symm->options.world; rank++) {
-        to->peer[rank] = (void *)(uintptr_t)arenas[rank].address;
+        to->peer[rank] = (void *)(uintptr_t)shared->arenas[rank].address;
     }
     to->local = to->peer[symm->options.rank];
+    to->multicast = (void *)(uintptr_t)shared->multicast.address; /* 0: NULL */
 }
 
 /* Waits for the judge's answer. A hang-up ends this process: the job is over. */
@@ -81,15 +95,15 @@ static int grant(struct symm *symm, uint64_t size_bytes, struct message *message
     if (body.code != 0) {
         return body.code;
     }
-    struct arena *arenas = symm->allocations[symm->count];
+    struct shared *shared = &symm->allocations[symm->count];
     struct arena_place place = {.address = body.offset, .size_bytes = body.mapped_bytes};
-    if (message->fd_count != symm->options.world ||
-        map_all(arenas, symm, message->fds, &place, &err) != OK) {
-        release_all(arenas);
+    if (message->fd_count != symm->options.world + symm->options.has_multicast ||
+        map_all(shared, symm, message->fds, &place, &err) != OK) {
+        release_all(shared);
         return cudaErrorMemoryAllocation;
     }
     symm->count++;
-    describe(symm, arenas, size_bytes, to);
+    describe(symm, shared, size_bytes, to);
     return 0;
 }
 
@@ -172,7 +186,7 @@ enum status symm_open(struct symm **symm, const struct symm_options *options, st
 
     made->options = *options;
     made->options.signal_fds = NULL;
-    enum status status = map_all(made->signal, made, options->signal_fds, &place, err);
+    enum status status = map_all(&made->signal, made, options->signal_fds, &place, err);
     if (status != OK) {
         symm_close(made);
         return status;
@@ -187,7 +201,7 @@ void symm_close(struct symm *symm)
         return;
     }
     symm_end_run(symm);
-    release_all(symm->signal);
+    release_all(&symm->signal);
     free(symm);
 }
 
@@ -196,7 +210,7 @@ void symm_begin_run(struct symm *symm, struct pkb_ctx *ctx)
     static const struct pkb_services services = {alloc_service, barrier_service, nccl_service};
 
     assert(symm->ctx == NULL);
-    describe(symm, symm->signal, PKB_SIGNAL_BYTES, &ctx->signal);
+    describe(symm, &symm->signal, PKB_SIGNAL_BYTES, &ctx->signal);
     ctx->services = &services;
     symm->ctx = ctx;
     symm->is_setup = true;
@@ -211,7 +225,7 @@ void symm_end_setup(struct symm *symm)
 void symm_end_run(struct symm *symm)
 {
     for (int i = 0; i < symm->count; i++) {
-        release_all(symm->allocations[i]);
+        release_all(&symm->allocations[i]);
     }
     symm->count = 0;
     symm->ctx = NULL;

@@ -18,7 +18,8 @@ struct symm_options {
     int rank, world, device;
     struct control_page *page;
     uint64_t signal_mapped_bytes;
-    const int *signal_fds; /* `world` of them; not closed here */
+    const int *signal_fds; /* `world` of them, and one where there is multicast; not closed here */
+    bool has_multicast;
 };
 
 struct symm;

@@ -1,6 +1,7 @@
 #!/bin/sh
-# timeout: 900
-# Every submission of tests/fixtures gets the verdict that expected.tsv says, two at a time.
+# timeout: 1800
+# Every submission of tests/fixtures gets the verdict that expected.tsv says, two at a time. With
+# TESTS=all also in the worlds that are marked by a `+`.
 #
 #   sh tests/e2e/fixtures.sh          all
 #   sh tests/e2e/fixtures.sh NAME...  those only
@@ -56,6 +57,12 @@ check()
             (.traffic // []) | map(select(.source != .owner) | .bytes | tonumber) | add // 0
             | select(. < $least) | "\(.) bytes between ranks"'
         ;;
+    exact=*)
+        jq -r --arg mechanism "${text%:*}" --argjson exact "${text#*:}" '
+            (.traffic // []) | map(select(.source != .owner and .mechanism == $mechanism))
+            | map(.bytes | tonumber) | add // 0
+            | select(. != $exact) | "\(.) bytes between ranks by \($mechanism), not \($exact)"'
+        ;;
     message=*)
         jq -r --arg text "$text" '
             select(.message // "" | contains($text) | not) | "message \(.message)"'
@@ -77,11 +84,15 @@ one()
 $(sed -n "$1p" "$table")
 END
     source=tests/fixtures/$file.cu
+    world=${world#+}
+    options=$(printf '%s\n' "$checks" | tr ' ' '\n' | sed -n 's/^switch=/--/p')
     name="$file on $world ranks: $verdict"
     [ "$reason" = - ] || name="$name $reason"
+    [ -z "$options" ] || name="$name with $options"
     result=$(mktemp)
+    # shellcheck disable=SC2086 # some words
     nice "$BUILD/bin/pkb-worker" --once "$source" --task "$task" --world "$world" --device sim \
-        >"$result" 2>"$result.log" || true
+        $options >"$result" 2>"$result.log" || true
     wrong=$(
         jq -r --arg verdict "$verdict" --arg reason "$reason" '
             (select(.verdict != $verdict) | "verdict \(.verdict)"),
@@ -89,7 +100,7 @@ END
         [ -s "$result" ] || echo "no result"
         for check in $checks; do
             case $check in
-            -) continue ;;
+            - | switch=*) continue ;;
             line) check=line=$(grep -n '/\* here \*/' "$source" | cut -d : -f 1) ;;
             esac
             check "$check" <"$result" 2>&1
@@ -114,9 +125,11 @@ if [ "${1:-}" = --line ]; then
     exit 0
 fi
 
-lines=$(grep -n '^[a-z]' "$table" | cut -d : -f 1)
+rows='^[a-z]'
+[ "${TESTS:-}" = all ] || rows='^[a-z][^	]*	[a-z]*	[0-9]'
+lines=$(grep -n "$rows" "$table" | cut -d : -f 1)
 if [ $# -ne 0 ]; then
-    lines=$(for name in "$@"; do grep -n "^$name	" "$table"; done | cut -d : -f 1)
+    lines=$(for name in "$@"; do grep -n "$rows" "$table" | grep "^[0-9]*:$name	"; done | cut -d : -f 1)
 fi
 # shellcheck disable=SC2086 # a list of numbers
 set -- $lines
