@@ -129,7 +129,9 @@ rows='^[a-z]'
 [ "${TESTS:-}" = all ] || rows='^[a-z][^	]*	[a-z]*	[0-9]'
 lines=$(grep -n "$rows" "$table" | cut -d : -f 1)
 if [ $# -ne 0 ]; then
-    lines=$(for name in "$@"; do grep -n "$rows" "$table" | grep "^[0-9]*:$name	"; done | cut -d : -f 1)
+    lines=$(for name in "$@"; do
+        grep -n "$rows" "$table" | grep "^[0-9]*:$name	"
+    done | cut -d : -f 1)
 fi
 # shellcheck disable=SC2086 # a list of numbers
 set -- $lines
