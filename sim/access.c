@@ -1,17 +1,12 @@
 #include "sim/access.h"
 
+#include <immintrin.h>
 #include <string.h>
 
 #include "sim/exec.h"
 #include "sim/schedule.h"
 
-/* What resolving needs to know of all lanes. */
-struct span {
-    int64_t low, high; /* lowest and highest address */
-    uint64_t bits;     /* the or of all */
-    int first;         /* lane of the mask */
-};
-
+/* Lanes that take no part get the address of one that does. */
 static void read_addresses(struct warp *warp, const struct insn *insn, uint32_t mask,
                            const struct access_request *request, struct access *access)
 {
@@ -40,33 +35,35 @@ static void read_addresses(struct warp *warp, const struct insn *insn, uint32_t 
     }
 }
 
-static struct span span_of(const struct access *access, uint32_t mask)
+/* Where all lanes may be: `limit` is the highest offset from `base` at which an access fits. */
+struct extent {
+    uint64_t base, limit;
+    uint8_t *host;
+};
+struct survey {
+    bool is_misaligned, is_beyond; /* some lane */
+};
+
+/* Places all lanes in the extent. Good offsets and limits are below 2^63: the sign says beyond. */
+static struct survey place_lanes(struct access *access, uint32_t size_bytes,
+                                 const struct extent *extent)
 {
-    const uint64_t *address = access->address;
-    int64_t low = (int64_t)address[0];
-    int64_t high = low;
-    uint64_t bits = 0;
+    const __m256i base = _mm256_set1_epi64x((int64_t)extent->base);
+    const __m256i limit = _mm256_set1_epi64x((int64_t)extent->limit);
+    const __m256i host = _mm256_set1_epi64x((int64_t)extent->host);
+    __m256i bits = _mm256_setzero_si256();
+    __m256i beyond = _mm256_setzero_si256();
 
-    EACH_LANE
-    {
-        int64_t value = (int64_t)address[lane];
-        low = value < low ? value : low;
-        high = value > high ? value : high;
-        bits |= address[lane];
+    for (int lane = 0; lane < WARP_LANES; lane += 4) {
+        __m256i address = _mm256_loadu_si256((const __m256i *)(void *)&access->address[lane]);
+        __m256i offset = _mm256_sub_epi64(address, base);
+        bits = _mm256_or_si256(bits, address);
+        beyond = _mm256_or_si256(beyond, offset);
+        beyond = _mm256_or_si256(beyond, _mm256_sub_epi64(limit, offset));
+        _mm256_storeu_si256((__m256i *)(void *)&access->at[lane], _mm256_add_epi64(host, offset));
     }
-    return (struct span){low, high, bits, __builtin_ctz(mask)};
-}
-
-static bool is_in_steps(const struct access *access, uint32_t size_bytes)
-{
-    const uint64_t *address = access->address;
-    uint64_t difference = 0;
-
-    EACH_LANE
-    {
-        difference |= address[lane] ^ (address[0] + (uint64_t)lane * size_bytes);
-    }
-    return difference == 0;
+    return (struct survey){!_mm256_testz_si256(bits, _mm256_set1_epi64x(size_bytes - 1)),
+                           _mm256_movemask_pd(_mm256_castsi256_pd(beyond)) != 0};
 }
 
 static bool fault_at(struct warp *warp, const struct insn *insn, enum fault_kind kind, int lane,
@@ -76,14 +73,6 @@ static bool fault_at(struct warp *warp, const struct insn *insn, enum fault_kind
                &(struct fault_place){
                    .kind = kind, .lane = lane, .address = address, .size_bytes = size_bytes});
     return false;
-}
-
-static void set_places(struct access *access, uint8_t *base)
-{
-    LOOP_IS_PARALLEL EACH_LANE
-    {
-        access->at[lane] = base + access->address[lane];
-    }
 }
 
 static void count(struct warp *warp, int owner, enum mechanism mechanism, uint64_t bytes)
@@ -150,38 +139,57 @@ static enum code_space space_at(uint64_t address)
     }
 }
 
+static bool is_window(enum code_space space)
+{
+    return space == SPACE_SHARED || space == SPACE_LOCAL || space == SPACE_PARAM;
+}
+
+/* The first lane that is not at a multiple of its size; there is one. */
+static bool fault_misaligned(struct warp *warp, const struct insn *insn, uint32_t mask,
+                             const struct access_request *request, const struct access *access)
+{
+    uint64_t base = is_window(request->space) ? window_of(warp, request->space).base : 0;
+    int lane = __builtin_ctz(mask);
+
+    while ((access->address[lane] & (request->size_bytes - 1)) == 0 && (mask &= mask - 1) != 0) {
+        lane = __builtin_ctz(mask);
+    }
+    return fault_at(warp, insn, FAULT_MISALIGNED, lane, access->address[lane] + base,
+                    request->size_bytes);
+}
+
 /* All lanes in one window; addresses are offsets into it. */
 static bool resolve_window(struct warp *warp, const struct insn *insn, uint32_t mask,
                            const struct access_request *request, struct access *access)
 {
     struct window window = window_of(warp, request->space);
-    struct span span = span_of(access, mask);
+    uint32_t first = (uint32_t)__builtin_ctz(mask);
+    uint32_t size_bytes = request->size_bytes;
+    struct extent extent = {0, window.limit - size_bytes, window.host};
+    struct survey survey = place_lanes(access, size_bytes, &extent);
 
-    if (span.low < 0 || (uint64_t)span.high + request->size_bytes > window.limit) {
+    if (survey.is_misaligned) {
+        return fault_misaligned(warp, insn, mask, request, access);
+    }
+    if (survey.is_beyond) {
         for (uint32_t left = mask; left; left &= left - 1) {
-            int lane = __builtin_ctz(left);
-            if (access->address[lane] + request->size_bytes > window.limit ||
-                access->address[lane] >= window.limit) {
-                return fault_at(warp, insn, window.beyond, lane,
-                                access->address[lane] + window.base, request->size_bytes);
+            uint64_t address = access->address[__builtin_ctz(left)];
+            if (address >= window.limit || size_bytes > window.limit - address) {
+                return fault_at(warp, insn, window.beyond, __builtin_ctz(left),
+                                address + window.base, size_bytes);
             }
         }
     }
     if (request->kind != ACCESS_LOAD && request->space == SPACE_PARAM) {
-        return fault_at(warp, insn, FAULT_READ_ONLY, span.first,
-                        access->address[span.first] + window.base, request->size_bytes);
+        return fault_at(warp, insn, FAULT_READ_ONLY, (int)first,
+                        access->address[first] + window.base, size_bytes);
     }
-    set_places(access, window.host);
     if (window.lane_bytes) {
         EACH_LANE
         {
             access->at[lane] += (uint64_t)lane * window.lane_bytes;
         }
-    } else {
-        access->is_uniform = span.low == span.high;
     }
-    access->is_contiguous = mask == MASK_ALL && !window.lane_bytes && !access->is_uniform &&
-                            is_in_steps(access, request->size_bytes);
     return true;
 }
 
@@ -235,47 +243,105 @@ static bool resolve_mixed(struct warp *warp, const struct insn *insn, uint32_t m
 static bool resolve_global(struct warp *warp, const struct insn *insn, uint32_t mask,
                            const struct access_request *request, struct access *access)
 {
-    struct span span = span_of(access, mask);
-    uint64_t size_bytes = request->size_bytes;
-    uint64_t extent = (uint64_t)(span.high - span.low) + size_bytes;
-    struct region *region = space_region(warp->space, (uint64_t)span.low, extent);
+    uint32_t first = (uint32_t)__builtin_ctz(mask);
+    uint32_t size_bytes = request->size_bytes;
+    struct region *region = space_region(warp->space, access->address[first], size_bytes);
+    struct extent extent = {0};
 
-    if (denied(region, request->kind) != FAULTS) {
+    if (region) {
+        extent = (struct extent){region->address, region->size_bytes - size_bytes, region->host};
+    }
+    struct survey survey = place_lanes(access, size_bytes, &extent);
+    if (survey.is_misaligned) {
+        return fault_misaligned(warp, insn, mask, request, access);
+    }
+    if (survey.is_beyond || denied(region, request->kind) != FAULTS) {
         return resolve_mixed(warp, insn, mask, request, access);
     }
     access->region = region;
-    access->is_uniform = span.low == span.high;
-    access->is_contiguous = mask == MASK_ALL && extent == WARP_LANES * size_bytes &&
-                            is_in_steps(access, request->size_bytes);
-    set_places(access, region->host - region->address);
-    count(warp, region->owner, request->mechanism, size_bytes * (uint32_t)__builtin_popcount(mask));
+    count(warp, region->owner, request->mechanism,
+          (uint64_t)size_bytes * (uint32_t)__builtin_popcount(mask));
     return true;
 }
 
-static bool is_aligned(struct warp *warp, const struct insn *insn, uint32_t mask,
-                       const struct access_request *request, const struct access *access)
-{
-    uint64_t low_bits = request->size_bytes - 1;
-    uint64_t bits = 0;
+/* ---- the commonest: 32 lanes one behind the other, or loads of all from one address ---- */
 
-    EACH_LANE
-    {
-        bits |= access->address[lane];
+/* The distance from lane to lane, where it is `size_bytes` or 0; otherwise -1. */
+#define STEP_OF(name, type)                                                                        \
+    static int64_t name(const type *a, uint32_t size_bytes)                                        \
+    {                                                                                              \
+        int shift = __builtin_ctz(size_bytes);                                                     \
+        type first = a[0];                                                                         \
+        type step = a[1] - first;                                                                  \
+        type difference = 0;                                                                       \
+        if ((step != size_bytes && step != 0) || a[WARP_LANES - 1] - first != step * 31) {         \
+            return -1;                                                                             \
+        }                                                                                          \
+        type used = step ? ~(type)0 : 0;                                                           \
+        EACH_LANE                                                                                  \
+        {                                                                                          \
+            difference |= (a[lane] - first) ^ ((type)lane << shift & used);                        \
+        }                                                                                          \
+        return difference ? -1 : (int64_t)step;                                                    \
     }
-    if ((bits & low_bits) == 0) {
-        return true;
+STEP_OF(step_of_32, uint32_t)
+STEP_OF(step_of_64, uint64_t)
+
+/* The next warp will ask for what lies behind, soon. */
+static void fetch(const uint8_t *at)
+{
+    __builtin_prefetch(at);
+    __builtin_prefetch(at + 64);
+}
+
+/* Where these bytes are, if all of them may be accessed, which then are counted; or NULL. */
+static uint8_t *place_block(struct warp *warp, const struct access_request *request,
+                            uint64_t address, uint64_t block_bytes, struct access *access)
+{
+    if (is_window(request->space)) {
+        struct window window = window_of(warp, request->space);
+        bool is_inside = address < window.limit && block_bytes <= window.limit - address;
+        bool is_constant = request->space == SPACE_PARAM && request->kind != ACCESS_LOAD;
+        return is_inside && !is_constant && !window.lane_bytes ? window.host + address : NULL;
     }
-    for (uint32_t left = mask; left; left &= left - 1) {
-        int lane = __builtin_ctz(left);
-        if (access->address[lane] & low_bits) {
-            uint64_t base = request->space == SPACE_SHARED  ? WINDOW_SHARED
-                            : request->space == SPACE_LOCAL ? WINDOW_LOCAL
-                                                            : 0;
-            return fault_at(warp, insn, FAULT_MISALIGNED, lane, access->address[lane] + base,
-                            request->size_bytes);
-        }
+    struct region *region = space_region(warp->space, address, block_bytes);
+    if (denied(region, request->kind) != FAULTS) {
+        return NULL;
     }
-    return true;
+    access->region = region;
+    count(warp, region->owner, request->mechanism, (uint64_t)request->size_bytes * WARP_LANES);
+    uint8_t *at = region->host + (address - region->address);
+    fetch(at + block_bytes);
+    return at;
+}
+
+/* False: it is another case, or some lane faults. */
+static bool resolve_brief(struct warp *warp, const struct insn *insn,
+                          const struct access_request *request, struct access *access)
+{
+    bool is_narrow = insn->flags & FLAG_ADDR32;
+    uint32_t size_bytes = request->size_bytes;
+    uint64_t address = 0;
+    int64_t step = -1;
+
+    if (is_narrow) {
+        const uint32_t *a = SOURCE(uint32_t, request->source);
+        step = step_of_32(a, size_bytes);
+        address = (uint32_t)(a[0] + (uint32_t)insn->imm);
+    } else {
+        const uint64_t *a = SOURCE(uint64_t, request->source);
+        step = step_of_64(a, size_bytes);
+        address = a[0] + (uint64_t)insn->imm;
+    }
+    if (step < 0 || address & (size_bytes - 1) || (step == 0 && request->kind != ACCESS_LOAD)) {
+        return false;
+    }
+    uint64_t block_bytes = step ? (uint64_t)size_bytes * WARP_LANES : size_bytes;
+    access->at[0] = place_block(warp, request, address, block_bytes, access);
+    access->address[0] = address;
+    access->is_contiguous = step != 0;
+    access->is_uniform = step == 0;
+    return access->at[0] != NULL;
 }
 
 bool access_resolve(struct warp *warp, const struct insn *insn, uint32_t mask,
@@ -285,17 +351,16 @@ bool access_resolve(struct warp *warp, const struct insn *insn, uint32_t mask,
     access->is_mixed = false;
     access->is_contiguous = false;
     access->is_uniform = false;
-    read_addresses(warp, insn, mask, request, access);
-    if (!is_aligned(warp, insn, mask, request, access)) {
-        return false;
-    }
-    bool is_window = request->space == SPACE_SHARED || request->space == SPACE_LOCAL ||
-                     request->space == SPACE_PARAM;
-    if (is_window ? !resolve_window(warp, insn, mask, request, access)
-                  : !resolve_global(warp, insn, mask, request, access)) {
-        return false;
-    }
     access->writer = 0;
+    if (mask != MASK_ALL || !request->is_brief || !resolve_brief(warp, insn, request, access)) {
+        access->is_contiguous = false;
+        access->is_uniform = false;
+        read_addresses(warp, insn, mask, request, access);
+        if (is_window(request->space) ? !resolve_window(warp, insn, mask, request, access)
+                                      : !resolve_global(warp, insn, mask, request, access)) {
+            return false;
+        }
+    }
     if (request->kind != ACCESS_LOAD && (access->region || access->is_mixed)) {
         access->writer = engine_writer(warp, insn);
     }

@@ -2,21 +2,22 @@
  * access.h — the addresses of one memory instruction, checked, turned into places in this process,
  * and counted.
  *
- * The common case is cheap: all lanes in one region, which one lookup finds for the lowest and the
- * highest address; lanes spread over regions or state spaces are looked up one by one.
+ * The commonest cases are cheap: 32 lanes one behind the other, or loads of all from one address,
+ * are one check for all. Other lanes of one region or window take a loop over them; lanes spread
+ * over regions or state spaces are looked up one by one.
  */
 #pragma once
 
 #include "sim/core.h"
 
 struct access {
-    uint64_t address[WARP_LANES];       /* generic, as reports call it */
-    uint8_t *at[WARP_LANES];            /* of lanes of the mask */
+    uint64_t address[WARP_LANES];       /* of lanes of the mask, as `at` is */
+    uint8_t *at[WARP_LANES];            /* of lanes of the mask; see request.is_brief */
     struct region *region;              /* that holds all; NULL: not global memory, or is_mixed */
     struct region *regions[WARP_LANES]; /* where is_mixed: each lane's, NULL: not global */
     bool is_mixed;
-    bool is_contiguous; /* all 32 lanes, one behind the other */
-    bool is_uniform;    /* all lanes at one address */
+    bool is_contiguous; /* 32 lanes, one behind the other: only the first lane's place is given */
+    bool is_uniform;    /* 32 lanes at one address: likewise */
     uint32_t writer;    /* of a write to global memory */
 };
 
@@ -26,6 +27,7 @@ struct access_request {
     enum access_kind kind;
     int source;    /* which source operand is the address */
     bool is_plain; /* it is 8 bytes and has no offset: not the instruction's first address */
+    bool is_brief; /* the caller knows is_contiguous and is_uniform; otherwise they are not set */
     uint32_t size_bytes;
     enum code_space space;
     enum mechanism mechanism;

@@ -5,12 +5,19 @@
 
 #include <string.h>
 
+/* Vectors that LOAD_BLOCK and STORE_BLOCK can move. */
+static bool is_block(const struct insn *insn)
+{
+    return insn->type != TYPE_B128 && insn->vector <= 4;
+}
+
 static bool resolve(struct warp *warp, const struct insn *insn, uint32_t mask,
                     uint32_t element_bytes, struct access *access)
 {
     bool is_load = insn->op == OP_LD;
     struct access_request request = {
         .kind = is_load ? ACCESS_LOAD : ACCESS_STORE,
+        .is_brief = is_block(insn) && (is_load || !warp->engine->is_watching),
         .size_bytes = element_bytes * insn->vector,
         .space = insn->space,
         .mechanism = is_load ? MECHANISM_SM_LOAD : MECHANISM_SM_STORE,
@@ -29,6 +36,66 @@ static void note_strong(struct warp *warp, const struct insn *insn, uint32_t mas
     warp_spin(warp, insn, lane, access->address[lane], value);
 }
 
+/* Element i of lane l of a contiguous access lies at l * vector + i. */
+#define LOAD_BLOCK(lane_type, type)                                                                \
+    {                                                                                              \
+        const type *from = (const type *)access.at[0];                                             \
+        if (insn->vector == 1) {                                                                   \
+            lane_type *d0 = DESTINATION(lane_type, 0);                                             \
+            LOOP_IS_PARALLEL EACH_LANE                                                             \
+            {                                                                                      \
+                d0[lane] = (lane_type)from[lane];                                                  \
+            }                                                                                      \
+        } else if (insn->vector == 2) {                                                            \
+            lane_type *d0 = DESTINATION(lane_type, 0);                                             \
+            lane_type *d1 = DESTINATION(lane_type, 1);                                             \
+            LOOP_IS_PARALLEL EACH_LANE                                                             \
+            {                                                                                      \
+                d0[lane] = (lane_type)from[lane * 2];                                              \
+                d1[lane] = (lane_type)from[lane * 2 + 1];                                          \
+            }                                                                                      \
+        } else {                                                                                   \
+            lane_type *d0 = DESTINATION(lane_type, 0);                                             \
+            lane_type *d1 = DESTINATION(lane_type, 1);                                             \
+            lane_type *d2 = DESTINATION(lane_type, 2);                                             \
+            lane_type *d3 = DESTINATION(lane_type, 3);                                             \
+            LOOP_IS_PARALLEL EACH_LANE                                                             \
+            {                                                                                      \
+                d0[lane] = (lane_type)from[lane * 4];                                              \
+                d1[lane] = (lane_type)from[lane * 4 + 1];                                          \
+                d2[lane] = (lane_type)from[lane * 4 + 2];                                          \
+                d3[lane] = (lane_type)from[lane * 4 + 3];                                          \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+/* Keeps the compiler from putting a vector together of words from 32 places: that takes longer. */
+#define ONE_BY_ONE(value) __asm__("" : "+r"(value))
+
+#define LOAD_LANES(lane_type, type)                                                                \
+    for (int i = 0; i < insn->vector; i++) {                                                       \
+        lane_type *d = DESTINATION(lane_type, i);                                                  \
+        if (access.is_uniform) {                                                                   \
+            type value = ((const type *)access.at[0])[i];                                          \
+            LOOP_IS_PARALLEL EACH_LANE                                                             \
+            {                                                                                      \
+                d[lane] = (lane_type)value;                                                        \
+            }                                                                                      \
+        } else if (mask == MASK_ALL) {                                                             \
+            _Pragma("GCC unroll 8") EACH_LANE                                                      \
+            {                                                                                      \
+                lane_type value = (lane_type)((const type *)access.at[lane])[i];                   \
+                ONE_BY_ONE(value);                                                                 \
+                d[lane] = value;                                                                   \
+            }                                                                                      \
+        } else {                                                                                   \
+            for (uint32_t left = mask; left; left &= left - 1) {                                   \
+                int lane = __builtin_ctz(left);                                                    \
+                d[lane] = (lane_type)((const type *)access.at[lane])[i];                           \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
 #define LOAD(name, lane_type, type)                                                                \
     static void name(struct warp *warp, const struct insn *insn, uint32_t mask)                    \
     {                                                                                              \
@@ -39,28 +106,10 @@ static void note_strong(struct warp *warp, const struct insn *insn, uint32_t mas
         if (insn->sem != SEM_WEAK) {                                                               \
             note_strong(warp, insn, mask, &access, sizeof(type));                                  \
         }                                                                                          \
-        for (int i = 0; i < insn->vector; i++) {                                                   \
-            __auto_type d = DESTINATION(lane_type, i);                                             \
-            if (access.is_contiguous && insn->vector == 1) {                                       \
-                __auto_type from = (const type *)access.at[0];                                     \
-                LOOP_IS_PARALLEL EACH_LANE                                                         \
-                {                                                                                  \
-                    d[lane] = (lane_type)from[lane];                                               \
-                }                                                                                  \
-            } else if (access.is_uniform) {                                                        \
-                type value = ((const type *)access.at[__builtin_ctz(mask)])[i];                    \
-                FOR_LANES(lane_type, result = (lane_type)value)                                    \
-            } else if (mask == MASK_ALL) {                                                         \
-                EACH_LANE                                                                          \
-                {                                                                                  \
-                    d[lane] = (lane_type)((const type *)access.at[lane])[i];                       \
-                }                                                                                  \
-            } else {                                                                               \
-                for (uint32_t left = mask; left; left &= left - 1) {                               \
-                    int lane = __builtin_ctz(left);                                                \
-                    d[lane] = (lane_type)((const type *)access.at[lane])[i];                       \
-                }                                                                                  \
-            }                                                                                      \
+        if (access.is_contiguous) {                                                                \
+            LOAD_BLOCK(lane_type, type)                                                            \
+        } else {                                                                                   \
+            LOAD_LANES(lane_type, type)                                                            \
         }                                                                                          \
     }
 
@@ -117,6 +166,37 @@ static void finish_store(struct warp *warp, const struct insn *insn, uint32_t ma
     }
 }
 
+#define STORE_BLOCK(lane_type, type)                                                               \
+    {                                                                                              \
+        type *to = (type *)access.at[0];                                                           \
+        const lane_type *a0 = SOURCE(lane_type, 1);                                                \
+        if (insn->vector == 1) {                                                                   \
+            LOOP_IS_PARALLEL EACH_LANE                                                             \
+            {                                                                                      \
+                to[lane] = (type)a0[lane];                                                         \
+            }                                                                                      \
+        } else if (insn->vector == 2) {                                                            \
+            const lane_type *a1 = SOURCE(lane_type, 2);                                            \
+            LOOP_IS_PARALLEL EACH_LANE                                                             \
+            {                                                                                      \
+                to[lane * 2] = (type)a0[lane];                                                     \
+                to[lane * 2 + 1] = (type)a1[lane];                                                 \
+            }                                                                                      \
+        } else {                                                                                   \
+            const lane_type *a1 = SOURCE(lane_type, 2);                                            \
+            const lane_type *a2 = SOURCE(lane_type, 3);                                            \
+            const lane_type *a3 = SOURCE(lane_type, 4);                                            \
+            LOOP_IS_PARALLEL EACH_LANE                                                             \
+            {                                                                                      \
+                to[lane * 4] = (type)a0[lane];                                                     \
+                to[lane * 4 + 1] = (type)a1[lane];                                                 \
+                to[lane * 4 + 2] = (type)a2[lane];                                                 \
+                to[lane * 4 + 3] = (type)a3[lane];                                                 \
+            }                                                                                      \
+        }                                                                                          \
+        changes = 1;                                                                               \
+    }
+
 #define STORE(name, lane_type, type)                                                               \
     static void name(struct warp *warp, const struct insn *insn, uint32_t mask)                    \
     {                                                                                              \
@@ -125,16 +205,11 @@ static void finish_store(struct warp *warp, const struct insn *insn, uint32_t ma
         if (!resolve(warp, insn, mask, sizeof(type), &access)) {                                   \
             return;                                                                                \
         }                                                                                          \
-        for (int i = 0; i < insn->vector; i++) {                                                   \
-            __auto_type a = SOURCE(lane_type, i + 1);                                              \
-            if (access.is_contiguous && insn->vector == 1 && !warp->engine->is_watching) {         \
-                __auto_type to = (type *)access.at[0];                                             \
-                LOOP_IS_PARALLEL EACH_LANE                                                         \
-                {                                                                                  \
-                    to[lane] = (type)a[lane];                                                      \
-                }                                                                                  \
-                changes = 1;                                                                       \
-            } else {                                                                               \
+        if (access.is_contiguous) {                                                                \
+            STORE_BLOCK(lane_type, type)                                                           \
+        } else {                                                                                   \
+            for (int i = 0; i < insn->vector; i++) {                                               \
+                const lane_type *a = SOURCE(lane_type, i + 1);                                     \
                 STORE_LANES(type)                                                                  \
             }                                                                                      \
         }                                                                                          \

@@ -93,8 +93,10 @@ void memory_note(struct memory *memory, const uint8_t *host, uint64_t size_bytes
         }
         memory->writers = shadow;
     }
-    for (uint64_t word = offset / 4; word <= (offset + size_bytes - 1) / 4; word++) {
-        memory->writers[word] = writer;
+    uint32_t *word = memory->writers + offset / 4;
+    for (const uint32_t *end = memory->writers + (offset + size_bytes + 3) / 4; word < end;
+         word++) {
+        *word = writer;
     }
 }
 

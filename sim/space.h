@@ -9,7 +9,7 @@
 
 #include "sim/engine.h"
 
-enum { SPACE_REGIONS_MAX = 1 << 16, SPACE_CACHE = 64 };
+enum { SPACE_REGIONS_MAX = 1 << 16, SPACE_CACHE = 1 << 6 };
 
 /* Bytes that one or more clients map. `writers[i]` is the last writer of word i, 0: nobody; NULL
  * until something is written. */
@@ -52,7 +52,7 @@ struct region *space_region_slow(struct space *space, uint64_t address);
 
 static inline uint32_t space_cache_index(uint64_t address)
 {
-    return (uint32_t)((address >> 36) * 5 + (address >> 20)) % SPACE_CACHE;
+    return (uint32_t)((address >> 20) * 0x9e3779b97f4a7c15u >> 58);
 }
 
 /* The region that holds all of [address, address + size_bytes), or NULL. */
