@@ -167,9 +167,9 @@ static const struct form forms[] = {
     {"ld.mmio.relaxed.sys.global.u32", "%r1, [%d8]"},
     {"st.mmio.relaxed.sys.global.u32", "[%d8], %r1"},
  
-       {"ld{|.global}{.ca|.cg|.cs|.lu|.cv|.L1::evict_normal|.L1::evict_unchanged|.L1::evict_first}.u32",
+    {"ld{|.global}{.ca|.cg|.cs|.lu|.cv|.L1::evict_normal|.L1::evict_unchanged}.u32",
      "%r1, [%d8]"},
-    {"ld{|.global}{.L1::evict_last|.L1::no_allocate|.L2::64B|.L2::128B|.L2::256B}.u32",
+    {"ld{|.global}{.L1::evict_first|.L1::evict_last|.L1::no_allocate|.L2::64B|.L2::256B}.u32",
      "%r1, [%d8]"},
     {"ld.global{.nc|.ca.nc|.nc.L1::no_allocate|.nc.L1::evict_last.L2::128B}.v4.u32", R4 ", [%d8]"},
     {"ld.global{|.nc.L1::no_allocate}.L2::cache_hint.u32", "%r1, [%d8], %d7"},
@@ -230,7 +230,7 @@ static const struct form forms[] = {
     {"multimem.red.global{.and|.or|.xor}{.b32|.b64}", "[%d8], @T1"},
     {"multimem.red.relaxed.sys.global.add.v4{.f16|.f16x2|.bf16|.bf16x2|.f32}", "[%d8], " V4},
  
-       {"multimem.st{|.weak|.relaxed.sys|.release.gpu}.global{.b32|.b64|.u32|.s32|.u64|.s64|.f32|.f64}",
+    {"multimem.st{|.weak|.relaxed.sys}.global{.b32|.b64|.u32|.s32|.u64|.s64|.f32|.f64}",
      "[%d8], @T1"},
     {"multimem.st.relaxed.sys.global.v4{.f16|.f16x2|.bf16|.bf16x2|.f32}", "[%d8], " V4},
     {"cp.async.ca.shared{|::cta}.global{|.L2::128B|.L2::256B}", "[%r8], [%d8], {4|8|16}"},
