@@ -1,6 +1,7 @@
 #!/bin/sh
 # timeout: 1800
-# Every task's baseline is accepted in the simulator: on 4 ranks, with TESTS=all on 2, 4 and 8.
+# Every task's baseline is accepted in the simulator: the collectives (001 to 008) on 4 ranks and all
+# others on 2; with TESTS=all each on 1, 2, 4 and 8.
 #
 #   sh tests/e2e/baselines.sh [TASK_FOLDER WORLD]
 set -eu
@@ -29,9 +30,12 @@ if [ $# -eq 2 ]; then
     exit 0
 fi
 
-worlds=4
-[ "${TESTS:-}" != all ] || worlds='2 4 8'
 runs=$(for task in tasks/[0-9]*_*/baseline.cu; do
+    case $task in
+    tasks/00[1-8]_*) worlds=4 ;;
+    *) worlds=2 ;;
+    esac
+    [ "${TESTS:-}" != all ] || worlds='1 2 4 8'
     for world in $worlds; do
         echo "$(basename "$(dirname "$task")") $world"
     done
