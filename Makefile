@@ -65,7 +65,7 @@ sim_libs := $(if $(sim_cuda_src),$(BUILD)/lib/sim/libcuda.so.1) \
     $(BUILD)/lib/sim/libcublas.so.13
 tests := $(patsubst tests/%.c,$(BUILD)/tests/%,$(test_src))
 
-.PHONY: all demo check check-all check-gpu gpu-programs fuzz lint format clean help deps tests
+.PHONY: all demo check check-all check-gpu gpu-programs fuzz bench lint format clean help deps tests
 all: $(programs) $(sim_libs) ## build everything
 
 # ---- libraries and objects ----
@@ -204,7 +204,7 @@ $(BUILD)/tests/samples_packed.o: tests/fixtures/ptx/samples.cu
 	$(NVCC) $(samples_flags) -c $< -o $@
 $(BUILD)/tests/test_ptx_samples: | $(BUILD)/tests/samples.ptx
 $(BUILD)/tests/test_fatbin: | $(BUILD)/tests/samples.o $(BUILD)/tests/samples_packed.o
-tests: $(tests) ## build the test programs, for tests/run.sh
+tests: $(tests) $(BUILD)/bench/bench ## build the test programs, for tests/run.sh
 
 # Parsers of bytes from outside: test_fuzz replays the corpus, libFuzzer makes more of it.
 fuzz_objs := $(call objs,$(wildcard tests/fuzz/fuzz_*.c))
@@ -219,6 +219,22 @@ fuzz: ## FUZZ=name [SECONDS=n]: try a parser with bytes that libFuzzer makes
 	@$(MAKE) --no-print-directory BUILD=build-fuzz CC=clang build-fuzz/fuzz/$(FUZZ) \
 	    SAN_FLAGS='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined'
 	@FUZZ=$(FUZZ) SECONDS=$(SECONDS) sh tests/fuzz/run.sh
+
+# ---- how fast it is ----
+
+# The flags of bench.cal and of the kernels are fixed, so that figures of different days compare.
+$(BUILD)/bench/calibrate.o: tests/bench/calibrate.c tests/bench/calibrate.h
+	@mkdir -p $(@D)
+	$(CC) -std=gnu2x -O2 -I. -c $< -o $@
+$(BUILD)/bench/bench.kernels.o: tests/bench/kernels.cu
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O3 -lineinfo --no-compress -gencode arch=compute_90a,code=[sm_90a,compute_90a] -c $< -o $@
+$(BUILD)/bench/bench: tests/bench/main.c $(BUILD)/bench/calibrate.o $(lib_sim) $(lib_common) | $(BUILD)/bench/bench.kernels.o
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o %.a,$^) $(common_libs) -lzstd -lstdc++ -lm -o $@
+bench: ## [BENCH='NAME...']: how fast it is, a line each: name, value, unit; build/bench.json
+	@$(MAKE) --no-print-directory $(parallel) all $(BUILD)/bench/bench
+	@BUILD=$(BUILD) sh tests/bench/bench.sh $(BENCH)
 
 # ---- what needs a GPU ----
 
