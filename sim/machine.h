@@ -38,11 +38,12 @@ struct stream;
 /* What a request that is not answered yet waits for. */
 enum wait_kind {
     WAIT_NOTHING,
-    WAIT_STREAM, /* the stream's work up to `sequence` */
-    WAIT_DEVICE, /* the work of all of the device's streams up to `sequence` */
-    WAIT_EVENT,  /* the event's record number `sequence` */
-    WAIT_HOST,   /* a host function's turn */
-    POLL_STREAM, /* the next round; answers whether the stream is done */
+    WAIT_STREAM,  /* the stream's work up to `sequence` */
+    WAIT_DEVICE,  /* the work of all of the device's streams up to `sequence` */
+    WAIT_EVENT,   /* the event's record number `sequence` */
+    WAIT_HOST,    /* a host function's turn */
+    WAIT_DEVICES, /* all devices of the multicast object; then it is handled */
+    POLL_STREAM,  /* the next round; answers whether the stream is done */
     POLL_EVENT,
     POLL_REPEAT, /* the next round; then it is handled: see MACHINE_LOOKS_MAX */
 };
@@ -53,6 +54,7 @@ struct waiting {
     int device;
     uint64_t sequence;
     uint64_t free_address; /* freed before the answer; 0: nothing */
+    uint64_t multicast;    /* the client's handle */
 };
 
 /* A thread of a client. */

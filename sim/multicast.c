@@ -1,5 +1,6 @@
 /* The part of object.h about multicast objects, and the requests about them. */
 #include "common/mem.h"
+#include "sim/report.h"
 #include "sim/request.h"
 
 #include <cuda.h>
@@ -52,12 +53,14 @@ enum status object_bind(struct object *multicast, const struct member *member, s
     return OK;
 }
 
-enum status object_unbind(struct object *multicast, int device, struct error *err)
+enum status object_unbind(struct object *multicast, int device, const struct member *range,
+                          struct error *err)
 {
-    struct object *object = multicast->members[device].object;
+    const struct member *member = &multicast->members[device];
+    struct object *object = member->object;
 
-    if (!object) {
-        return error_set(err, ERR_INVALID, "nothing is bound on device %d", device);
+    if (!object || range->at_bytes != member->at_bytes || range->size_bytes != member->size_bytes) {
+        return error_set(err, ERR_INVALID, "this is not bound on device %d", device);
     }
     multicast->members[device] = (struct member){0};
     remap(multicast);
@@ -84,6 +87,25 @@ static int handle_create(struct channel *channel, struct wire_reply *reply)
     return CUDA_SUCCESS;
 }
 
+bool request_misses_devices(const struct channel *channel, uint64_t handle)
+{
+    const struct object *object = handles_find(&channel->client->handles, handle, HANDLE_MEMORY);
+
+    return object && object->is_multicast &&
+           __builtin_popcount(object->devices_added) < object->device_count;
+}
+
+/* Whether the device has something bound already, elsewhere in the object. */
+static bool is_another_piece(const struct object *multicast, const struct member *member)
+{
+    int device = member->object->device;
+    const struct member *bound = device < 0 ? NULL : &multicast->members[device];
+
+    return bound && bound->object &&
+           (bound->at_bytes + bound->size_bytes <= member->at_bytes ||
+            member->at_bytes + member->size_bytes <= bound->at_bytes);
+}
+
 /* The memory to bind, given by handle or by an address in a whole mapping. */
 static int handle_bind(struct channel *channel, struct object *multicast)
 {
@@ -104,8 +126,17 @@ static int handle_bind(struct channel *channel, struct object *multicast)
         }
     }
     if (!member.object || request->offset_bytes % WIRE_GRANULARITY_BYTES ||
-        request->size_bytes % WIRE_GRANULARITY_BYTES) {
+        request->size_bytes % WIRE_GRANULARITY_BYTES ||
+        member.offset_bytes % WIRE_GRANULARITY_BYTES) {
         return CUDA_ERROR_INVALID_VALUE;
+    }
+    if (request_misses_devices(channel, request->handle)) {
+        channel->waiting = (struct waiting){.kind = WAIT_DEVICES, .multicast = request->handle};
+        return REQUEST_WAITS;
+    }
+    if (is_another_piece(multicast, &member)) {
+        report_not_simulable(client, "cuMulticastBindMem of a second piece of a device", NULL);
+        return CUDA_ERROR_NOT_SUPPORTED;
     }
     return object_bind(multicast, &member, &err) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -113,6 +144,7 @@ static int handle_bind(struct channel *channel, struct object *multicast)
 int request_multicast(struct channel *channel, struct wire_reply *reply)
 {
     const struct wire_request *request = &channel->request;
+    struct member range = {0};
     struct error err = {0};
 
     if (request->op == WIRE_MULTICAST_CREATE) {
@@ -134,8 +166,10 @@ int request_multicast(struct channel *channel, struct wire_reply *reply)
     case WIRE_MULTICAST_BIND:
         return handle_bind(channel, multicast);
     case WIRE_MULTICAST_UNBIND:
-        return object_unbind(multicast, request->device, &err) ? CUDA_ERROR_INVALID_VALUE
-                                                               : CUDA_SUCCESS;
+        range = (struct member){.at_bytes = request->multicast.offset_bytes,
+                                .size_bytes = request->multicast.size_bytes};
+        return object_unbind(multicast, request->device, &range, &err) ? CUDA_ERROR_INVALID_VALUE
+                                                                       : CUDA_SUCCESS;
     default:
         return REQUEST_MALFORMED;
     }

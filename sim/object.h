@@ -59,7 +59,9 @@ struct object *object_open_multicast(struct client *client, uint64_t size_bytes,
  * at once. ERR_INVALID where the device does not take part, has something bound, or it does not
  * fit. */
 enum status object_bind(struct object *multicast, const struct member *member, struct error *err);
-enum status object_unbind(struct object *multicast, int device, struct error *err);
+/* What was bound by the same numbers as those of `range`, and all of it. */
+enum status object_unbind(struct object *multicast, int device, const struct member *range,
+                          struct error *err);
 
 /* A zeroed object with one reference, or ERR_LIMIT beyond the payer's memory. */
 enum status object_open(struct object **object, const struct object_request *request,

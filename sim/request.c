@@ -277,6 +277,8 @@ bool request_is_satisfied(const struct channel *channel)
     case WAIT_HOST:
         return stream_host_item(channel->client, HOST_DUE) &&
                !stream_host_item(channel->client, HOST_RUNNING);
+    case WAIT_DEVICES:
+        return !request_misses_devices(channel, waiting->multicast);
     default:
         return false;
     }
@@ -289,7 +291,7 @@ void request_finish(struct channel *channel)
     int result = channel->client->sticky;
     bool is_ready = true;
 
-    if (waiting->kind == POLL_REPEAT) {
+    if (waiting->kind == POLL_REPEAT || (waiting->kind == WAIT_DEVICES && !result)) {
         channel->waiting = (struct waiting){.kind = WAIT_NOTHING};
         (void)handle(channel);
         return;

@@ -22,6 +22,10 @@ int request_program(struct channel *channel, struct wire_reply *reply);
 int request_work(struct channel *channel, struct wire_reply *reply);
 int request_launch(struct channel *channel, struct wire_reply *reply);
 
+/* Whether the client's handle is that of a multicast object to which devices are still to be added:
+ * nothing can be bound to it nor mapped before. */
+bool request_misses_devices(const struct channel *channel, uint64_t handle);
+
 /* Queues `item`, taking it. The answer waits for it, where `waits`, or else for the head of a queue
  * that is too deep. */
 int request_push(struct channel *channel, struct stream *stream, struct item *item, bool waits);

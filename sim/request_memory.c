@@ -235,6 +235,10 @@ static int handle_of_handle(struct channel *channel, struct wire_reply *reply)
         memory->offset_bytes > object->size_bytes - memory->size_bytes) {
         return CUDA_ERROR_INVALID_VALUE;
     }
+    if (request_misses_devices(channel, memory->handle)) {
+        channel->waiting = (struct waiting){.kind = WAIT_DEVICES, .multicast = memory->handle};
+        return REQUEST_WAITS;
+    }
     return result_of(region_add(client,
                                 (struct region){.address = memory->address,
                                                 .size_bytes = memory->size_bytes,

@@ -98,6 +98,24 @@ __global__ void ticket(int *words, int rank, int turns)
     }
     words[1 + atomicAdd_system(words, 1)] = rank;
 }
+__global__ void multimem_store(int *to, int value)
+{
+    asm volatile("multimem.st.relaxed.sys.global.s32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+__global__ void multimem_add(int *to, int value)
+{
+    asm volatile("multimem.red.relaxed.sys.global.add.s32 [%0], %1;" ::"l"(to), "r"(value)
+                 : "memory");
+}
+__global__ void multimem_sum(const int *from, int *to)
+{
+    int sum;
+    asm volatile("multimem.ld_reduce.relaxed.sys.global.add.s32 %0, [%1];"
+                 : "=r"(sum)
+                 : "l"(from)
+                 : "memory");
+    *to = sum;
+}
 __global__ void cooperative(int *to)
 {
     atomicAdd(to, 1);
@@ -182,6 +200,21 @@ cudaError_t launch_symbols(int *to, cudaStream_t stream)
 cudaError_t launch_ticket(int *words, int rank, int turns, cudaStream_t stream)
 {
     ticket<<<1, 1, 0, stream>>>(words, rank, turns);
+    return cudaGetLastError();
+}
+cudaError_t launch_multimem_store(int *to, int value, cudaStream_t stream)
+{
+    multimem_store<<<1, 1, 0, stream>>>(to, value);
+    return cudaGetLastError();
+}
+cudaError_t launch_multimem_add(int *to, int value, cudaStream_t stream)
+{
+    multimem_add<<<1, 1, 0, stream>>>(to, value);
+    return cudaGetLastError();
+}
+cudaError_t launch_multimem_sum(const int *from, int *to, cudaStream_t stream)
+{
+    multimem_sum<<<1, 1, 0, stream>>>(from, to);
     return cudaGetLastError();
 }
 cudaError_t launch_cooperative(int blocks, int *to)

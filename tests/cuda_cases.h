@@ -36,6 +36,7 @@ extern const struct cuda_case cases_of_work[];
 extern const struct cuda_case cases_of_errors[];
 extern const struct cuda_case cases_of_sharing[];
 extern const struct cuda_case cases_of_graphs[];
+extern const struct cuda_case cases_of_multicast[];
 
 /* A socket to the other rank of a case with two. */
 extern int case_peer;
@@ -81,6 +82,10 @@ cudaError_t launch_misaligned(char *to);
 cudaError_t launch_trap(void);
 cudaError_t launch_print(int value);
 cudaError_t launch_symbols(int *to, cudaStream_t stream); /* 16 counters, then 4 constants */
+/* By a multicast address: a word to all devices, added to that of each; the sum of all. */
+cudaError_t launch_multimem_store(int *to, int value, cudaStream_t stream);
+cudaError_t launch_multimem_add(int *to, int value, cudaStream_t stream);
+cudaError_t launch_multimem_sum(const int *from, int *to, cudaStream_t stream);
 /* Counts to `turns`, then notes `rank` at words[1 + words[0]++]. */
 cudaError_t launch_ticket(int *words, int rank, int turns, cudaStream_t stream);
 cudaError_t launch_cooperative(int blocks, int *to);

@@ -52,6 +52,46 @@ static void a_word_never_written_is_a_deadlock(int rank)
     EXPECT(cudaDeviceSynchronize(), cudaErrorLaunchTimeout);
 }
 
+static void a_device_that_is_never_added_is_a_deadlock(int rank)
+{
+    CUmulticastObjectProp properties = {.numDevices = 2,
+                                        .size = CASE_SHARED_BYTES,
+                                        .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
+    CUmemAllocationProp of_device = case_properties();
+    CUmemGenericAllocationHandle object = 0, memory = 0;
+
+    GOOD(cudaSetDevice(0));
+    if (rank == 0) {
+        GOOD(cuMulticastCreate(&object, &properties));
+        GOOD(cuMulticastAddDevice(object, 0));
+        GOOD(cuMemCreate(&memory, CASE_SHARED_BYTES, &of_device, 0));
+        EXPECT(cuMulticastBindMem(object, 0, memory, 0, CASE_SHARED_BYTES, 0),
+               CUDA_ERROR_LAUNCH_TIMEOUT);
+    } else {
+        EXPECT(cuStreamWaitValue32(NULL, (CUdeviceptr)device_words(1), 1, CU_STREAM_WAIT_VALUE_EQ),
+               0);
+        EXPECT(cudaDeviceSynchronize(), cudaErrorLaunchTimeout);
+    }
+}
+
+static void a_second_piece_of_a_multicast_object_is_refused(int rank)
+{
+    CUmulticastObjectProp properties = {.numDevices = 1,
+                                        .size = 2 * CASE_SHARED_BYTES,
+                                        .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
+    CUmemAllocationProp of_device = case_properties();
+    CUmemGenericAllocationHandle object = 0, memory = 0;
+
+    (void)rank;
+    GOOD(cudaSetDevice(0));
+    GOOD(cuMulticastCreate(&object, &properties));
+    GOOD(cuMulticastAddDevice(object, 0));
+    GOOD(cuMemCreate(&memory, CASE_SHARED_BYTES, &of_device, 0));
+    GOOD(cuMulticastBindMem(object, 0, memory, 0, CASE_SHARED_BYTES, 0));
+    EXPECT(cuMulticastBindMem(object, CASE_SHARED_BYTES, memory, 0, CASE_SHARED_BYTES, 0),
+           CUDA_ERROR_NOT_SUPPORTED);
+}
+
 static void a_polled_deadlock_is_found(int rank)
 {
     int *words = device_words(2);
@@ -160,6 +200,9 @@ const struct cuda_case cases_of_reports[] = {
     CASE(an_illegal_address_is_reported, 1, .report = "cuda_cases.cu:"),
     CASE(a_lonely_wait_is_a_deadlock, 1, .report = "\"verdict\":\"deadlock\""),
     CASE(a_word_never_written_is_a_deadlock, 1, .report = "cuStreamWaitValue32"),
+    CASE(a_device_that_is_never_added_is_a_deadlock, 2, .report = "cuMulticastBindMem"),
+    CASE(a_second_piece_of_a_multicast_object_is_refused, 1,
+         .report = "cuMulticastBindMem of a second piece"),
     CASE(a_polled_deadlock_is_found, 2, .report = "\"verdict\":\"deadlock\"", .repeats = 3),
     CASE(an_endless_count_uses_up_the_fuel, 1, .report = "\"verdict\":\"timeout\"",
          .fuel = 1000000),
