@@ -32,7 +32,7 @@ task_dirs := $(sort $(wildcard tasks/[0-9][0-9][0-9]_*))
 tasks_src := $(wildcard tasks/*.c) $(wildcard $(addsuffix /task.c,$(task_dirs))) $(BUILD)/tasks/table.c
 server_main := server/main.c
 server_src := $(filter-out $(server_main),$(wildcard server/*.c)) $(BUILD)/server/schema.c
-worker_main := worker/main.c worker/judge.c worker/rank.c
+worker_main := worker/main.c worker/judge.c worker/rank.c worker/init.c worker/probe.c
 worker_src := $(filter-out $(worker_main),$(wildcard worker/*.c))
 sim_main := sim/simd.c
 sim_cuda_src := $(wildcard sim/cuda_*.c)
@@ -58,7 +58,7 @@ lib_test := $(BUILD)/libtest.a
 
 programs := $(addprefix $(BUILD)/bin/,$(if $(wildcard client/main.c),pkb) \
     $(if $(wildcard server/main.c),pkb-server) $(if $(wildcard worker/main.c),pkb-worker) \
-    $(if $(wildcard worker/judge.c),pkb-judge) $(if $(wildcard worker/rank.c),pkb-rank) \
+    $(if $(wildcard worker/judge.c),pkb-judge) $(if $(wildcard worker/rank.c),pkb-rank) pkb-init pkb-probe \
     $(if $(wildcard sim/simd.c),pkb-simd))
 sim_libs := $(if $(sim_cuda_src),$(BUILD)/lib/sim/libcuda.so.1) \
     $(if $(sim_cudart_src),$(BUILD)/lib/sim/libcudart.so.13) $(BUILD)/lib/nccl/libnccl.so.2 \
@@ -129,6 +129,10 @@ $(BUILD)/bin/pkb-judge: $(call objs,worker/judge.c) $(lib_worker) $(lib_tasks) $
 $(BUILD)/bin/pkb-rank: $(call objs,worker/rank.c) $(lib_worker) $(lib_common)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(cuda_libs) $(common_libs) -ldl -o $@
+# Static and without sanitizers: they run in views that hold next to nothing.
+$(BUILD)/bin/pkb-init $(BUILD)/bin/pkb-probe: $(BUILD)/bin/pkb-%: worker/%.c worker/init.h
+	@mkdir -p $(@D)
+	$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(CFLAGS)) -static $< -o $@
 $(BUILD)/bin/pkb-simd: $(call objs,$(sim_main)) $(lib_sim) $(lib_common)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(common_libs) -lseccomp -lzstd -lstdc++ -lm -o $@

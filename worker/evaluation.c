@@ -7,6 +7,7 @@
 #include "worker/loop.h"
 #include "worker/naming.h"
 #include "worker/running.h"
+#include "worker/slot.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -16,13 +17,13 @@ struct evaluation {
     const struct evaluation_settings *settings;
     struct evaluation_job job;
     struct result result;
+    struct slot_lease slot;
     /* building */
     struct build build;
     struct box *box; /* NULL: not building */
     struct capture output;
     struct loop_watch *box_watch, *output_watch;
     struct loop_timer *late;
-    struct build_end end;
     bool is_stopped;
     /* running */
     struct running *running;
@@ -31,7 +32,14 @@ struct evaluation {
 
 static void finish(struct evaluation *evaluation)
 {
-    build_remove(&evaluation->build);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        if ((evaluation->settings->node->waived >> layer & 1) != 0) {
+            char *flag = xasprintf("insecure:%s", layer_name((enum layer)layer));
+            result_add_flag(&evaluation->result, flag);
+            free(flag);
+        }
+    }
+    build_release(&evaluation->build);
     evaluation->job.done(evaluation->job.context);
 }
 
@@ -52,10 +60,8 @@ static void start_run(struct evaluation *evaluation)
     const struct evaluation_settings *settings = evaluation->settings;
     const struct evaluation_job *job = &evaluation->job;
     struct error err = {0};
-    struct launch_options options = {.bin_dir = settings->bin_dir,
-                                     .sim_dir = settings->sim_dir,
-                                     .nccl_dir = settings->nccl_dir,
-                                     .cuda_home = settings->cuda_home,
+    struct launch_options options = {.node = settings->node,
+                                     .slot = evaluation->slot.number,
                                      .library = evaluation->build.library,
                                      .job = {.task_number = task_number(job->task),
                                              .world = job->world,
@@ -98,7 +104,7 @@ static void end_build(struct evaluation *evaluation)
 {
     (void)capture_read(&evaluation->output);
     close_build(evaluation);
-    build_judge(&evaluation->build, &evaluation->end, &evaluation->output, &evaluation->result);
+    build_judge(&evaluation->build, &evaluation->output, &evaluation->result);
     capture_release(&evaluation->output);
     evaluation->result.build_ms = clock_monotonic_ms() - evaluation->started_ms;
     if (evaluation->result.verdict == VERDICT_ACCEPTED && !evaluation->is_stopped) {
@@ -117,8 +123,7 @@ static void on_build_box(void *context, unsigned events)
 
     (void)events;
     while ((status = box_next(evaluation->box, &event, &err)) == OK) {
-        if (event.kind == BOX_ENDED) {
-            evaluation->end.wait_status = event.wait_status;
+        if (build_note(&evaluation->build, &event)) {
             box_kill(evaluation->box); /* whatever the compiler left behind */
         }
     }
@@ -145,7 +150,7 @@ static void on_build_late(void *context)
 {
     struct evaluation *evaluation = context;
 
-    evaluation->end.is_late = true;
+    evaluation->build.is_late = true;
     box_kill(evaluation->box);
 }
 
@@ -157,11 +162,8 @@ static enum status start_build(struct evaluation *evaluation, struct error *err)
     if (status != OK) {
         return status;
     }
-    struct box_program program = {.argv = evaluation->build.argv,
-                                  .env = evaluation->build.env,
-                                  .directory = evaluation->build.directory,
-                                  .output = output,
-                                  .limits = evaluation->build.limits};
+    struct box_program program = evaluation->build.program;
+    program.output = output;
     status = box_start(&evaluation->box, &program, 1, err);
     close(output);
     if (status != OK) {
@@ -181,8 +183,7 @@ enum status evaluation_start(struct evaluation **evaluation,
                              const struct evaluation_settings *settings,
                              const struct evaluation_job *job, struct error *err)
 {
-    struct build_options options = {.work_dir = settings->work_dir,
-                                    .cuda_home = settings->cuda_home,
+    struct build_options options = {.node = settings->node,
                                     .task = job->task,
                                     .dtype = job->dtype,
                                     .source = job->source,
@@ -194,14 +195,21 @@ enum status evaluation_start(struct evaluation **evaluation,
     made->job = *job;
     made->result.rank = -1;
     made->started_ms = clock_monotonic_ms();
-    enum status status = build_prepare(&made->build, &options, err);
+    enum status status = slot_take(&made->slot, settings->node->uid_base, err);
+    if (status != OK) {
+        free(made);
+        return status;
+    }
+    options.slot = made->slot.number;
+    status = build_prepare(&made->build, &options, err);
     if (status == OK) {
         status = start_build(made, err);
         if (status != OK) {
-            build_remove(&made->build);
+            build_release(&made->build);
         }
     }
     if (status != OK) {
+        slot_release(&made->slot);
         free(made);
         return status;
     }
@@ -240,6 +248,7 @@ void evaluation_close(struct evaluation *evaluation)
     assert(evaluation->box == NULL);
     running_close(evaluation->running);
     result_release(&evaluation->result);
-    build_remove(&evaluation->build);
+    build_release(&evaluation->build);
+    slot_release(&evaluation->slot);
     free(evaluation);
 }

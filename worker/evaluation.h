@@ -10,13 +10,13 @@
 #include "common/job.h"
 #include "common/result.h"
 #include "tasks/task.h"
+#include "worker/sandbox.h"
 
 struct evaluation;
 
 /* Of the node, the same for all jobs; lives longer than they do. */
 struct evaluation_settings {
-    const char *bin_dir, *sim_dir, *nccl_dir, *cuda_home;
-    const char *work_dir;
+    const struct sandbox_node *node;
     bool no_multicast; /* even where the devices have it */
     uint64_t schedule_seed, fuel;
     int64_t build_ms, run_ms; /* at most */

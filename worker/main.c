@@ -4,6 +4,7 @@
 #include "common/mem.h"
 #include "worker/agent.h"
 #include "worker/once.h"
+#include "worker/selftest.h"
 #include "worker/toolchain.h"
 #include "worker/workplace.h"
 
@@ -38,6 +39,11 @@ static const char usage[] =
     "  --stall-ms N          nothing may happen for so long (10000)\n"
     "  --build-ms N          a build may take so long (60000)\n"
     "  --run-ms N            a job may run so long (300000)\n"
+    "  --bwrap FILE          bubblewrap (/usr/bin/bwrap)\n"
+    "  --slot-uid-base N     the first of the users that programs of jobs run as, four a job "
+    "(64000)\n"
+    "  --insecure=LAYER,...  do without these layers of the sandbox; results say so and are not "
+    "ranked\n"
     "  --fuel N              thread-instructions in the simulator for one job (5000000000)\n"
     "  --no-multicast        symmetric memory has no multicast address, even where GPUs can do it\n"
     "\n"
@@ -49,6 +55,7 @@ struct options {
     struct agent_options agent;
     struct once_options once;
     const char *token_file, *task, *work_dir;
+    struct sandbox_node node;
     uint64_t world, slots, seed, schedule_seed, fuel, stall_ms, build_ms, run_ms;
     bool has_seed, no_multicast;
 };
@@ -78,16 +85,29 @@ static enum status read_word(int *to, const char *option, const char *text,
 }
 
 static const struct option option_table[] = {
-    {"server", required_argument, NULL, 's'},   {"token-file", required_argument, NULL, 't'},
-    {"name", required_argument, NULL, 'n'},     {"device", required_argument, NULL, 'd'},
-    {"slots", required_argument, NULL, 'l'},    {"once", required_argument, NULL, 'o'},
-    {"task", required_argument, NULL, 'T'},     {"world", required_argument, NULL, 'w'},
-    {"dtype", required_argument, NULL, 'y'},    {"seed", required_argument, NULL, 'e'},
-    {"work-dir", required_argument, NULL, 'W'}, {"bin-dir", required_argument, NULL, 'b'},
-    {"stall-ms", required_argument, NULL, 'S'}, {"seed-schedule", required_argument, NULL, 'c'},
-    {"build-ms", required_argument, NULL, 'B'}, {"run-ms", required_argument, NULL, 'R'},
-    {"fuel", required_argument, NULL, 'f'},     {"no-multicast", no_argument, NULL, 'm'},
-    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+    {"server", required_argument, NULL, 's'},
+    {"token-file", required_argument, NULL, 't'},
+    {"name", required_argument, NULL, 'n'},
+    {"device", required_argument, NULL, 'd'},
+    {"slots", required_argument, NULL, 'l'},
+    {"once", required_argument, NULL, 'o'},
+    {"task", required_argument, NULL, 'T'},
+    {"world", required_argument, NULL, 'w'},
+    {"dtype", required_argument, NULL, 'y'},
+    {"seed", required_argument, NULL, 'e'},
+    {"work-dir", required_argument, NULL, 'W'},
+    {"bin-dir", required_argument, NULL, 'b'},
+    {"stall-ms", required_argument, NULL, 'S'},
+    {"seed-schedule", required_argument, NULL, 'c'},
+    {"build-ms", required_argument, NULL, 'B'},
+    {"run-ms", required_argument, NULL, 'R'},
+    {"bwrap", required_argument, NULL, 'p'},
+    {"slot-uid-base", required_argument, NULL, 'u'},
+    {"insecure", required_argument, NULL, 'i'},
+    {"fuel", required_argument, NULL, 'f'},
+    {"no-multicast", no_argument, NULL, 'm'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 static enum status read_text_option(struct options *options, int option, const char *text,
@@ -115,6 +135,9 @@ static enum status read_text_option(struct options *options, int option, const c
     case 'b':
         *bin_dir = text;
         break;
+    case 'p':
+        options->node.bwrap = text;
+        break;
     case 'h':
         (void)fputs(usage, stdout);
         exit(0);
@@ -127,6 +150,7 @@ static enum status read_text_option(struct options *options, int option, const c
 static enum status read_option(struct options *options, int option, const char *text,
                                struct error *err)
 {
+    uint64_t uid_base = 0;
     int word = 0;
     enum status status = OK;
 
@@ -157,6 +181,12 @@ static enum status read_option(struct options *options, int option, const char *
         return read_number(&options->stall_ms, "stall-ms", text, INT32_MAX, err);
     case 'B':
         return read_number(&options->build_ms, "build-ms", text, INT32_MAX, err);
+    case 'u':
+        status = read_number(&uid_base, "slot-uid-base", text, UINT32_MAX / 2, err);
+        options->node.uid_base = (uid_t)uid_base;
+        return status;
+    case 'i':
+        return layers_read(&options->node.waived, text, err);
     case 'R':
         return read_number(&options->run_ms, "run-ms", text, INT32_MAX, err);
     default:
@@ -213,9 +243,10 @@ static enum status run_agent(struct options *options, struct error *err)
         status = workplace_init(&workplace, options->work_dir, options->agent.name, err);
     }
     if (status == OK) {
-        struct evaluation_settings settings = *options->agent.settings;
-        settings.work_dir = workplace.path;
-        options->agent.settings = &settings;
+        options->node.work_dir = workplace.path;
+        status = selftest_run(&options->node, err);
+    }
+    if (status == OK) {
         options->agent.token = token;
         options->agent.slots = (int)options->slots;
         status = agent_run(&options->agent, err);
@@ -249,17 +280,39 @@ static enum status run_once(struct options *options, struct evaluation_settings 
     }
     enum status status = workplace_init(&workplace, options->work_dir, NULL, err);
     if (status == OK) {
-        settings->work_dir = workplace.path;
+        options->node.work_dir = workplace.path;
+        status = selftest_run(&options->node, err);
+    }
+    if (status == OK) {
         status = once_run(settings, &options->once, err);
     }
     workplace_release(&workplace);
     return status;
 }
 
+static enum status prepare_node(struct sandbox_node *node, struct error *err)
+{
+    unsigned of_root = 1U << LAYER_UID | 1U << LAYER_CGROUP;
+    enum status status = OK;
+
+    if (geteuid() != 0 && (node->waived & of_root) != of_root) {
+        return error_set(
+            err, ERR_UNAVAILABLE,
+            "missing layers of the sandbox: uid, cgroup: only root can give programs of "
+            "jobs users and cgroups of their own; run pkb-worker as root, or with "
+            "--insecure=uid,cgroup, and then its results are marked and not ranked");
+    }
+    if ((node->waived >> LAYER_CGROUP & 1) == 0) {
+        status = cgroup_prepare(err);
+    }
+    return status == OK ? sandbox_node_init(node, err) : status;
+}
+
 static enum status run(int argc, char **argv, struct error *err)
 {
     struct options options = {.agent = {.device = DEVICE_SIM},
                               .once = {.job = {.dtype = DTYPE_BF16, .device = DEVICE_SIM}},
+                              .node = {.bwrap = "/usr/bin/bwrap", .uid_base = SANDBOX_UID_BASE},
                               .slots = 1,
                               .schedule_seed = 1,
                               .fuel = UINT64_C(5000000000),
@@ -297,23 +350,27 @@ static enum status run(int argc, char **argv, struct error *err)
     options.work_dir = work_dir;
     char *sim_dir = xasprintf("%s/../lib/sim", bin_dir);
     char *nccl_dir = xasprintf("%s/../lib/nccl", bin_dir);
-    struct evaluation_settings settings = {
-        .bin_dir = bin_dir,
-        .sim_dir = sim_dir,
-        .nccl_dir = nccl_dir,
-        .cuda_home = cuda_home == NULL || *cuda_home == 0 ? "/usr/local/cuda" : cuda_home,
-        .no_multicast = options.no_multicast,
-        .schedule_seed = options.schedule_seed,
-        .fuel = options.fuel,
-        .build_ms = (int64_t)options.build_ms,
-        .run_ms = (int64_t)options.run_ms,
-        .stall_ms = (int64_t)options.stall_ms};
+    options.node.bin_dir = bin_dir;
+    options.node.sim_dir = sim_dir;
+    options.node.nccl_dir = nccl_dir;
+    options.node.cuda_home = cuda_home == NULL || *cuda_home == 0 ? "/usr/local/cuda" : cuda_home;
+    struct evaluation_settings settings = {.node = &options.node,
+                                           .no_multicast = options.no_multicast,
+                                           .schedule_seed = options.schedule_seed,
+                                           .fuel = options.fuel,
+                                           .build_ms = (int64_t)options.build_ms,
+                                           .run_ms = (int64_t)options.run_ms,
+                                           .stall_ms = (int64_t)options.stall_ms};
     options.agent.settings = &settings;
-    status = toolchain_check(&settings, options.agent.device, err);
+    status = toolchain_check(&options.node, options.agent.device, err);
+    if (status == OK) {
+        status = prepare_node(&options.node, err);
+    }
     if (status == OK) {
         status = options.once.file != NULL ? run_once(&options, &settings, err)
                                            : run_agent(&options, err);
     }
+    sandbox_node_release(&options.node);
     free(sim_dir);
     free(nccl_dir);
     return status;
@@ -322,8 +379,13 @@ static enum status run(int argc, char **argv, struct error *err)
 int main(int argc, char **argv)
 {
     struct error err = {0};
+    sigset_t later; /* until there is something that they can end in order */
 
     (void)signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&later);
+    sigaddset(&later, SIGTERM);
+    sigaddset(&later, SIGINT);
+    sigprocmask(SIG_BLOCK, &later, NULL);
     enum status status = run(argc, argv, &err);
     if (status == OK) {
         return 0;

@@ -10,17 +10,22 @@
 #include <cuda_runtime_api.h>
 #include <errno.h>
 #include <getopt.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { CRASH_STACK_BYTES = 64 * 1024 };
 
 struct rank {
     int judge, page_fd, number, device;
+    int filter; /* of system calls, for the time after the start; 0: none */
     const char *library;
     struct control_page *page;
     cudaStream_t stream;
@@ -121,6 +126,33 @@ static enum status map_windows(struct rank *rank, const struct attach_body *atta
     return status;
 }
 
+/* From here on no process, no program and no other filter can be made: code of the submission runs
+ * as soon as its library is loaded. */
+static enum status lock_up(const struct rank *rank, struct error *err)
+{
+    struct sock_filter *rules = NULL;
+    struct stat info = {0};
+    enum status status = OK;
+
+    if (rank->filter == 0) {
+        return OK;
+    }
+    if (fstat(rank->filter, &info) != 0 || info.st_size <= 0) {
+        return error_set(err, ERR_IO, "cannot read the filter of system calls: %m");
+    }
+    size_t size_bytes = (size_t)info.st_size;
+    rules = xmalloc(size_bytes);
+    struct sock_fprog program = {.len = (unsigned short)(size_bytes / sizeof *rules),
+                                 .filter = rules};
+    if (pread(rank->filter, rules, size_bytes, 0) != (ssize_t)size_bytes ||
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0) {
+        status = error_set(err, ERR_IO, "cannot load the filter of system calls: %m");
+    }
+    free(rules);
+    close(rank->filter);
+    return status;
+}
+
 /* Maps the memory of all ranks, and loads the library. */
 static enum status attach(struct rank *rank, struct error *err)
 {
@@ -151,6 +183,10 @@ static enum status attach(struct rank *rank, struct error *err)
                                 .signal_fds = rank->message.fds + (ptrdiff_t)2 * attach.world,
                                 .has_multicast = rank->message.fd_count > 3 * attach.world};
     status = symm_open(&rank->symm, &symm, err);
+    if (status != OK) {
+        return status;
+    }
+    status = lock_up(rank, err);
     if (status != OK) {
         return status;
     }
@@ -245,11 +281,10 @@ static int number(const char *text)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"judge", required_argument, NULL, 'j'},
-                                            {"page", required_argument, NULL, 'p'},
-                                            {"rank", required_argument, NULL, 'r'},
-                                            {"solution", required_argument, NULL, 's'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"judge", required_argument, NULL, 'j'},  {"page", required_argument, NULL, 'p'},
+        {"rank", required_argument, NULL, 'r'},   {"solution", required_argument, NULL, 's'},
+        {"filter", required_argument, NULL, 'f'}, {NULL, 0, NULL, 0}};
     struct rank *rank = xcalloc(1, sizeof *rank);
     struct error err = {0};
     int option = 0;
@@ -267,6 +302,9 @@ int main(int argc, char **argv)
             break;
         case 's':
             rank->library = optarg;
+            break;
+        case 'f':
+            rank->filter = number(optarg);
             break;
         default:
             return 2;

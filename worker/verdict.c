@@ -103,11 +103,31 @@ static void copy_verdict(struct result *to, const struct result *from)
     }
 }
 
-static void decide_log(const struct evidence *evidence, struct result *result)
+static bool is_limit(enum stop_cause stop)
 {
-    set(result, VERDICT_LIMIT_EXCEEDED, "log",
-        xasprintf("the output of rank %d is longer than 8 MiB", evidence->stop_rank));
-    result->rank = evidence->stop_rank;
+    return stop == STOP_LOG || stop == STOP_MEMORY || stop == STOP_PROCESSES || stop == STOP_DISK;
+}
+
+static void decide_limit(const struct evidence *evidence, struct result *result)
+{
+    switch (evidence->stop) {
+    case STOP_MEMORY:
+        set(result, VERDICT_LIMIT_EXCEEDED, "memory",
+            xstrdup("the ranks used more of the node's memory than they may"));
+        break;
+    case STOP_PROCESSES:
+        set(result, VERDICT_LIMIT_EXCEEDED, "processes",
+            xstrdup("the ranks wanted more than 64 processes and threads for each rank"));
+        break;
+    case STOP_DISK:
+        set(result, VERDICT_LIMIT_EXCEEDED, "disk", xstrdup("the ranks filled /tmp or /dev/shm"));
+        break;
+    default:
+        set(result, VERDICT_LIMIT_EXCEEDED, "log",
+            xasprintf("the output of rank %d is longer than 8 MiB", evidence->stop_rank));
+        result->rank = evidence->stop_rank;
+        break;
+    }
     set_place(result, evidence);
 }
 
@@ -278,8 +298,8 @@ void verdict_decide(const struct evidence *evidence, struct result *result)
 {
     int crashed = crashed_rank(evidence);
 
-    if (evidence->stop == STOP_LOG) {
-        decide_log(evidence, result);
+    if (is_limit(evidence->stop)) {
+        decide_limit(evidence, result);
     } else if (crashed >= 0 && evidence->crashed_first) {
         decide_crash(evidence, crashed, result);
     } else if (evidence->device != NULL) {
