@@ -65,7 +65,7 @@ sim_libs := $(if $(sim_cuda_src),$(BUILD)/lib/sim/libcuda.so.1) \
     $(BUILD)/lib/sim/libcublas.so.13
 tests := $(patsubst tests/%.c,$(BUILD)/tests/%,$(test_src))
 
-.PHONY: all demo check check-all check-gpu gpu-programs fuzz bench lint format clean help deps tests
+.PHONY: all demo check check-all check-gpu gpu-programs recorded-programs fuzz bench lint format clean help deps tests
 all: $(programs) $(sim_libs) ## build everything
 
 # ---- libraries and objects ----
@@ -255,6 +255,8 @@ $(BUILD)/gpu/simulate: tests/gpu/simulate.c $(lib_test) $(lib_common)
 	$(CC) $(CFLAGS) $(filter %.c %.a,$^) $(common_libs) -o $@
 
 gpu-programs: $(gpu_programs) $(BUILD)/gpu/compare $(BUILD)/gpu/simulate
+# Those that the simulator is held to by what an H200 gave.
+recorded-programs: $(addprefix $(BUILD)/gpu/,$(shell cat tests/gpu/records/check.txt) compare simulate)
 check-gpu: all gpu-programs $(BUILD)/tests/test_cuda_api ## the checks that need a GPU, as a table
 	@BUILD=$(BUILD) sh tests/gpu/check.sh
 
@@ -262,11 +264,11 @@ deps:
 	@sh deploy/install-deps.sh
 
 check: deps ## install what is missing, build, run every test that needs no GPU
-	@$(MAKE) --no-print-directory $(parallel) all tests
+	@$(MAKE) --no-print-directory $(parallel) all tests recorded-programs
 	@BUILD=$(BUILD) sh tests/run.sh
 
-check-all: deps ## the same, and every baseline in every world
-	@$(MAKE) --no-print-directory $(parallel) all tests
+check-all: deps ## the same, every baseline and submission in every world, all recorded kernels
+	@$(MAKE) --no-print-directory $(parallel) all tests gpu-programs
 	@TESTS=all BUILD=$(BUILD) sh tests/run.sh
 
 demo: deps ## install what is missing, build, judge a real CUDA kernel on four simulated ranks
