@@ -66,12 +66,12 @@ static bool is_bf16_type(const struct insn *insn)
     return insn->type == TYPE_BF16 || insn->type == TYPE_BF16X2;
 }
 
-/* f16's ftz: results and operands below its normal numbers; bf16 has no such modifier. */
-INLINE __m256 flush(__m256 value)
+/* .ftz: operands below the format's normal numbers. */
+INLINE __m256 flush(__m256 value, bool is_bf16)
 {
     const __m256i sign = _mm256_set1_epi32(INT32_MIN);
     __m256i bits = _mm256_castps_si256(value);
-    __m256i is_small = _mm256_cmpgt_epi32(_mm256_set1_epi32(0x38800000), /* 2^-14 */
+    __m256i is_small = _mm256_cmpgt_epi32(_mm256_set1_epi32(is_bf16 ? 0x00800000 : 0x38800000),
                                           _mm256_andnot_si256(sign, bits));
 
     return _mm256_castsi256_ps(_mm256_andnot_si256(_mm256_andnot_si256(sign, is_small), bits));
@@ -181,10 +181,12 @@ INLINE __m256 relu(__m256 value)
     return _mm256_andnot_ps(_mm256_and_ps(is_number, is_negative), value);
 }
 
-INLINE void flush_halves(uint16_t *halves)
+INLINE void flush_halves(uint16_t *halves, bool is_bf16)
 {
+    const uint16_t exponents = is_bf16 ? 0x7f80 : 0x7c00;
+
     for (int i = 0; i < EIGHT; i++) {
-        halves[i] = halves[i] & 0x7c00 ? halves[i] : halves[i] & 0x8000;
+        halves[i] = halves[i] & exponents ? halves[i] : halves[i] & 0x8000;
     }
 }
 
@@ -192,7 +194,7 @@ INLINE __m256 read_eight(const uint16_t *from, uint32_t flags, bool is_bf16)
 {
     __m256 value = widen(from, is_bf16);
 
-    return flags & FLAG_FTZ ? flush(value) : value;
+    return flags & FLAG_FTZ ? flush(value, is_bf16) : value;
 }
 
 INLINE void write_eight(uint16_t *to, __m256 value, uint32_t flags, bool is_bf16)
@@ -205,7 +207,7 @@ INLINE void write_eight(uint16_t *to, __m256 value, uint32_t flags, bool is_bf16
     }
     narrow(to, value, is_bf16);
     if (flags & FLAG_FTZ) {
-        flush_halves(to);
+        flush_halves(to, is_bf16);
     }
 }
 
@@ -279,7 +281,7 @@ INLINE void extreme(struct warp *warp, const struct insn *insn, uint32_t mask, u
         int16_t x_order = (int16_t)(x ^ (x >> 15 & 0x7fff));
         int16_t y_order = (int16_t)(y ^ (y >> 15 & 0x7fff));
         int16_t chosen = (int16_t)(((x_order < y_order) == is_min ? x : y) | sign);
-        int16_t number = is_a_nan ? b : is_b_nan ? a : chosen;
+        int16_t number = (int16_t)(is_a_nan ? y | sign : is_b_nan ? x | sign : chosen);
         bool is_nan = flags & FLAG_NAN ? is_a_nan || is_b_nan : is_a_nan && is_b_nan;
         result[i] = is_nan ? 0x7fff : number;
     }
@@ -311,7 +313,7 @@ static void sign_half(struct warp *warp, const struct insn *insn, uint32_t mask)
 
     memcpy(a, halves_of(warp, insn, 0), sizeof(a));
     for (int i = 0; insn->flags & FLAG_FTZ && i < HALVES; i += EIGHT) {
-        flush_halves(a + i);
+        flush_halves(a + i, is_bf16_type(insn));
     }
     for (int i = 0; i < HALVES; i++) {
         bool is_nan = (int16_t)(a[i] & 0x7fff) > infinity;
