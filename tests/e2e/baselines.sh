@@ -1,7 +1,7 @@
 #!/bin/sh
 # timeout: 1800
-# Every task's baseline is accepted in the simulator: the collectives (001 to 008) on 4 ranks and all
-# others on 2; with TESTS=all each on 1, 2, 4 and 8.
+# Every task's baseline is accepted in the simulator: the collectives (001 to 008) on 4 ranks and
+# all others on 2; with TESTS=all each on 1, 2, 4 and 8.
 #
 #   sh tests/e2e/baselines.sh [TASK_FOLDER WORLD]
 set -eu
