@@ -33,7 +33,7 @@ tasks_src := $(wildcard tasks/*.c) $(wildcard $(addsuffix /task.c,$(task_dirs)))
 server_main := server/main.c
 server_src := $(filter-out $(server_main),$(wildcard server/*.c)) $(BUILD)/server/schema.c
 worker_main := worker/main.c worker/judge.c worker/rank.c worker/init.c worker/probe.c
-worker_src := $(filter-out $(worker_main),$(wildcard worker/*.c))
+worker_src := $(filter-out $(worker_main),$(wildcard worker/*.c)) $(BUILD)/worker/kernels_image.c
 sim_main := sim/simd.c
 sim_cuda_src := $(wildcard sim/cuda_*.c)
 sim_cudart_src := $(wildcard sim/cudart_*.c)
@@ -108,6 +108,16 @@ $(BUILD)/tasks/table.c: tasks/table.sh $(task_dirs) $(addsuffix /README.md,$(tas
 $(BUILD)/server/schema.c: server/embed.sh $(wildcard schema/*.sql) $(wildcard schema/*.yaml)
 	@mkdir -p $(@D)
 	sh server/embed.sh $(filter schema/%,$^) >$@.new && mv $@.new $@
+
+# The kernels of judge and ranks: an image that they load where the device is no simulator.
+$(BUILD)/worker/kernels.fatbin: worker/kernels.cu worker/kernels.h worker/keystream.h worker/reveal.h
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O3 -I. --fatbin -gencode arch=compute_90a,code=sm_90a \
+	    -gencode arch=compute_80,code=compute_80 $< -o $@
+$(BUILD)/worker/kernels_image.c: $(BUILD)/worker/kernels.fatbin
+	{ echo 'extern const unsigned char kernels_image[];'; \
+	    echo '_Alignas(16) const unsigned char kernels_image[] = {'; \
+	    od -An -v -tx1 $< | sed -e 's/ \(..\)/0x\1,/g'; echo '};'; } >$@.new && mv $@.new $@
 
 # ---- programs ----
 
@@ -254,7 +264,23 @@ $(BUILD)/gpu/simulate: tests/gpu/simulate.c $(lib_test) $(lib_common)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(filter %.c %.a,$^) $(common_libs) -o $@
 
-gpu-programs: $(gpu_programs) $(BUILD)/gpu/compare $(BUILD)/gpu/simulate
+# A kernel of a chosen length, and the same timed by a program of its own.
+copy_turns := 1 10 60 300 1000 3000
+timing_programs := $(patsubst %,$(BUILD)/timing/own.%,$(copy_turns))
+$(BUILD)/timing/header: tests/gpu/header.c $(lib_tasks) $(lib_common)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(filter %.c %.a,$^) $(common_libs) -lm -o $@
+$(BUILD)/timing/pkb_task.h: $(BUILD)/timing/header
+	$< allreduce >$@
+$(BUILD)/timing/copy.%.cu: tests/gpu/timing/copy.cu
+	@mkdir -p $(@D)
+	{ echo '#define TURNS $*'; cat $<; } >$@
+$(BUILD)/timing/own.%: tests/gpu/timing/own.cu $(BUILD)/timing/copy.%.cu $(BUILD)/timing/pkb_task.h
+	$(NVCC) -std=c++17 -O3 -I$(BUILD)/timing -Itasks -DSUBMISSION='"copy.$*.cu"' --cudart shared \
+	    -diag-suppress 177 -gencode arch=compute_90a,code=[sm_90a,compute_90a] $< -o $@
+.PRECIOUS: $(BUILD)/timing/copy.%.cu
+
+gpu-programs: $(timing_programs) $(gpu_programs) $(BUILD)/gpu/compare $(BUILD)/gpu/simulate
 # Those that the simulator is held to by what an H200 gave.
 recorded-programs: $(addprefix $(BUILD)/gpu/,$(shell cat tests/gpu/records/check.txt) compare simulate)
 check-gpu: all gpu-programs $(BUILD)/tests/test_cuda_api ## the checks that need a GPU, as a table

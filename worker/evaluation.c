@@ -68,7 +68,9 @@ static void start_run(struct evaluation *evaluation)
                                              .dtype = (int32_t)job->dtype,
                                              .device = (int32_t)job->device,
                                              .no_multicast = settings->no_multicast,
-                                             .seed = job->seed},
+                                             .is_bench = job->is_bench,
+                                             .seed = job->seed,
+                                             .stall_ms = settings->stall_ms},
                                      .schedule_seed = settings->schedule_seed,
                                      .fuel = settings->fuel};
     struct running_limits limits = {.run_ms = settings->run_ms, .stall_ms = settings->stall_ms};

@@ -12,6 +12,8 @@
 #include "tasks/task.h"
 #include "worker/sandbox.h"
 
+#include <stdbool.h>
+
 struct evaluation;
 
 /* Of the node, the same for all jobs; lives longer than they do. */
@@ -29,6 +31,7 @@ struct evaluation_job {
     enum dtype dtype;
     enum device_kind device;
     uint64_t seed;
+    bool is_bench;      /* times the cases "bench", too; on hardware only */
     const char *source; /* borrowed until `done` */
     size_t source_bytes;
     void (*done)(void *context);

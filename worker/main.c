@@ -28,10 +28,13 @@ enum { EXIT_TROUBLE = 1, EXIT_USAGE = 2, EXIT_LACKING = 78 };
 static const char usage[] =
     "usage: pkb-worker --server URL --token-file FILE --name NODE --device sim [--slots N]\n"
     "       pkb-worker --once FILE.cu --task TASK --world W [--dtype DTYPE] [--seed N]\n"
+    "                  [--device DEVICE] [--bench]\n"
     "\n"
     "The first form leases jobs from a server until SIGTERM, and then ends the jobs that it has.\n"
     "The second evaluates one file and prints the result as JSON.\n"
     "\n"
+    "  --device DEVICE       cuda: a GPU for each rank; cuda-shared: ranks share GPUs; sim (sim)\n"
+    "  --bench               times the task's cases 'bench', too; not on the simulator\n"
     "  --work-dir DIR        directories of jobs go below it (TMPDIR or /tmp)\n"
     "  --bin-dir DIR         our programs (where pkb-worker is); the simulator's libraries are in\n"
     "                        its ../lib/sim\n"
@@ -106,6 +109,7 @@ static const struct option option_table[] = {
     {"insecure", required_argument, NULL, 'i'},
     {"fuel", required_argument, NULL, 'f'},
     {"no-multicast", no_argument, NULL, 'm'},
+    {"bench", no_argument, NULL, 'x'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -165,6 +169,9 @@ static enum status read_option(struct options *options, int option, const char *
         return status;
     case 'm':
         options->no_multicast = true;
+        return OK;
+    case 'x':
+        options->once.job.is_bench = true;
         return OK;
     case 'l':
         return read_number(&options->slots, "slots", text, SLOTS_MAX, err);
@@ -336,6 +343,11 @@ static enum status run(int argc, char **argv, struct error *err)
     if (status == OK && options.agent.device != DEVICE_SIM && options.once.file == NULL) {
         status = error_field(err, ERR_UNAVAILABLE, "device",
                              "a worker of a server evaluates on the simulator only: --device sim");
+    }
+    if (status == OK && options.once.job.is_bench && options.once.job.device == DEVICE_SIM) {
+        status = error_field(err, ERR_INVALID, "bench",
+                             "the simulator has no times: --bench needs --device cuda or "
+                             "cuda-shared");
     }
     if (status != OK) {
         return status;

@@ -6,6 +6,7 @@
 #include "common/mem.h"
 #include "worker/caller.h"
 #include "worker/layout.h"
+#include "worker/meter.h"
 
 #include <cuda_runtime_api.h>
 #include <errno.h>
@@ -32,6 +33,7 @@ struct rank {
     struct arena inputs[WORLD_MAX], outputs[WORLD_MAX];
     struct symm *symm;
     struct caller *caller;
+    struct meter *meter; /* NULL: nothing is timed */
     struct message message;
 };
 
@@ -219,6 +221,38 @@ static enum status begin_run(struct rank *rank, struct error *err)
     return status != OK ? status : tell(rank, MESSAGE_READY, &ready, err);
 }
 
+static enum status take_clock(struct rank *rank, struct error *err)
+{
+    struct clock_body body = {0};
+    enum status status = channel_body(&rank->message, &body, sizeof body, err);
+
+    if (status == OK && (rank->message.fd_count != 2 || rank->meter != NULL)) {
+        status = error_set(err, ERR_PROTOCOL, "a clock that cannot be used");
+    }
+    if (status == OK) {
+        struct meter_options options = {.judge = rank->judge,
+                                        .rank = rank->number,
+                                        .device = rank->device,
+                                        .stream = rank->stream,
+                                        .page_fd = rank->message.fds[0],
+                                        .inputs_fd = rank->message.fds[1],
+                                        .inputs_bytes = body.inputs_bytes};
+        status = meter_open(&rank->meter, &options, err);
+    }
+    return status != OK ? status : tell(rank, MESSAGE_READY, &(struct progress_body){0}, err);
+}
+
+static enum status iterate(struct rank *rank, struct error *err)
+{
+    struct iteration_body body = {0};
+    enum status status = channel_body(&rank->message, &body, sizeof body, err);
+
+    if (status == OK && rank->meter == NULL) {
+        status = error_set(err, ERR_PROTOCOL, "an iteration before the clock");
+    }
+    return status != OK ? status : meter_iterate(rank->meter, rank->caller, &body, err);
+}
+
 /* ERR_UNAVAILABLE: this is the end. */
 static enum status obey(struct rank *rank, struct error *err)
 {
@@ -238,6 +272,10 @@ static enum status obey(struct rank *rank, struct error *err)
     case MESSAGE_CALLS:
         status = channel_body(&rank->message, &calls, sizeof calls, err);
         return status != OK ? status : caller_calls(rank->caller, &calls, err);
+    case MESSAGE_CLOCK:
+        return take_clock(rank, err);
+    case MESSAGE_ITERATION:
+        return iterate(rank, err);
     case MESSAGE_END_RUN:
         caller_end_run(rank->caller, rank->symm, &ended);
         return tell(rank, MESSAGE_ENDED, &ended, err);

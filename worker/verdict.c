@@ -90,6 +90,28 @@ static void copy_rows(struct result *to, const struct result *from)
     }
 }
 
+static void copy_times(struct result *to, const struct result *from)
+{
+    for (size_t i = 0; i < from->timing_count; i++) {
+        struct timing timing = from->timings[i];
+        timing.case_name = copy_text(timing.case_name);
+        timing.variant = copy_text(timing.variant);
+        result_add_timing(to, timing);
+    }
+    if (from->gpu != NULL) {
+        to->gpu = xmalloc(sizeof *to->gpu);
+        *to->gpu = *from->gpu;
+        to->gpu->name = copy_text(from->gpu->name);
+        to->gpu->driver = copy_text(from->gpu->driver);
+        to->gpu->cuda = copy_text(from->gpu->cuda);
+        to->gpu->nccl = copy_text(from->gpu->nccl);
+        to->gpu->throttled = copy_text(from->gpu->throttled);
+    }
+    for (size_t i = 0; i < from->flag_count; i++) {
+        result_add_flag(to, from->flags[i]);
+    }
+}
+
 static void copy_verdict(struct result *to, const struct result *from)
 {
     set(to, from->verdict, from->reason, copy_text(from->message));
@@ -98,6 +120,7 @@ static void copy_verdict(struct result *to, const struct result *from)
     to->case_name = copy_text(from->case_name);
     to->variant = copy_text(from->variant);
     copy_rows(to, from);
+    copy_times(to, from);
     if (from->mismatch != NULL) {
         copy_mismatch(to, from->mismatch);
     }
