@@ -88,30 +88,18 @@ static enum status read_word(int *to, const char *option, const char *text,
 }
 
 static const struct option option_table[] = {
-    {"server", required_argument, NULL, 's'},
-    {"token-file", required_argument, NULL, 't'},
-    {"name", required_argument, NULL, 'n'},
-    {"device", required_argument, NULL, 'd'},
-    {"slots", required_argument, NULL, 'l'},
-    {"once", required_argument, NULL, 'o'},
-    {"task", required_argument, NULL, 'T'},
-    {"world", required_argument, NULL, 'w'},
-    {"dtype", required_argument, NULL, 'y'},
-    {"seed", required_argument, NULL, 'e'},
-    {"work-dir", required_argument, NULL, 'W'},
-    {"bin-dir", required_argument, NULL, 'b'},
-    {"stall-ms", required_argument, NULL, 'S'},
-    {"seed-schedule", required_argument, NULL, 'c'},
-    {"build-ms", required_argument, NULL, 'B'},
-    {"run-ms", required_argument, NULL, 'R'},
-    {"bwrap", required_argument, NULL, 'p'},
-    {"slot-uid-base", required_argument, NULL, 'u'},
-    {"insecure", required_argument, NULL, 'i'},
-    {"fuel", required_argument, NULL, 'f'},
-    {"no-multicast", no_argument, NULL, 'm'},
-    {"bench", no_argument, NULL, 'x'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    {"server", required_argument, NULL, 's'},   {"token-file", required_argument, NULL, 't'},
+    {"name", required_argument, NULL, 'n'},     {"device", required_argument, NULL, 'd'},
+    {"slots", required_argument, NULL, 'l'},    {"once", required_argument, NULL, 'o'},
+    {"task", required_argument, NULL, 'T'},     {"world", required_argument, NULL, 'w'},
+    {"dtype", required_argument, NULL, 'y'},    {"seed", required_argument, NULL, 'e'},
+    {"work-dir", required_argument, NULL, 'W'}, {"bin-dir", required_argument, NULL, 'b'},
+    {"stall-ms", required_argument, NULL, 'S'}, {"seed-schedule", required_argument, NULL, 'c'},
+    {"build-ms", required_argument, NULL, 'B'}, {"run-ms", required_argument, NULL, 'R'},
+    {"bwrap", required_argument, NULL, 'p'},    {"slot-uid-base", required_argument, NULL, 'u'},
+    {"insecure", required_argument, NULL, 'i'}, {"fuel", required_argument, NULL, 'f'},
+    {"no-multicast", no_argument, NULL, 'm'},   {"bench", no_argument, NULL, 'x'},
+    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
 };
 
 static enum status read_text_option(struct options *options, int option, const char *text,
@@ -315,6 +303,20 @@ static enum status prepare_node(struct sandbox_node *node, struct error *err)
     return status == OK ? sandbox_node_init(node, err) : status;
 }
 
+static enum status check_device(const struct options *options, struct error *err)
+{
+    if (options->agent.device != DEVICE_SIM && options->once.file == NULL) {
+        return error_field(err, ERR_UNAVAILABLE, "device",
+                           "a worker of a server evaluates on the simulator only: --device sim");
+    }
+    if (options->once.job.is_bench && options->once.job.device == DEVICE_SIM) {
+        return error_field(err, ERR_INVALID, "bench",
+                           "the simulator has no times: --bench needs --device cuda or "
+                           "cuda-shared");
+    }
+    return OK;
+}
+
 static enum status run(int argc, char **argv, struct error *err)
 {
     struct options options = {.agent = {.device = DEVICE_SIM},
@@ -340,14 +342,8 @@ static enum status run(int argc, char **argv, struct error *err)
     if (status == OK && optind < argc) {
         status = error_set(err, ERR_INVALID, "'%s' is not expected; try --help", argv[optind]);
     }
-    if (status == OK && options.agent.device != DEVICE_SIM && options.once.file == NULL) {
-        status = error_field(err, ERR_UNAVAILABLE, "device",
-                             "a worker of a server evaluates on the simulator only: --device sim");
-    }
-    if (status == OK && options.once.job.is_bench && options.once.job.device == DEVICE_SIM) {
-        status = error_field(err, ERR_INVALID, "bench",
-                             "the simulator has no times: --bench needs --device cuda or "
-                             "cuda-shared");
+    if (status == OK) {
+        status = check_device(&options, err);
     }
     if (status != OK) {
         return status;

@@ -1,5 +1,6 @@
 #include "worker/sandbox.h"
 
+#include "common/lease.h"
 #include "common/mem.h"
 
 #include <assert.h>
@@ -202,9 +203,12 @@ static void add_gpus(struct sandbox *sandbox)
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
         add_bind(sandbox, "--dev-bind-try", devices[i], devices[i]);
     }
-    for (int gpu = 0; gpu < sandbox->options.world; gpu++) {
+    /* Their numbers are those of the host, of which this node may have any. */
+    for (int gpu = 0; gpu < GPUS_MAX; gpu++) {
         char *path = xasprintf("/dev/nvidia%d", gpu);
-        add_bind(sandbox, "--dev-bind-try", path, path);
+        if (access(path, F_OK) == 0) {
+            add_bind(sandbox, "--dev-bind-try", path, path);
+        }
         free(path);
     }
     for (size_t i = 0; i < sizeof topology / sizeof *topology; i++) {

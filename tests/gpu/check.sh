@@ -18,6 +18,8 @@ export BUILD
 scratch=$(mktemp -d)
 failed=0
 passed=0
+# More options of pkb-worker: which layers of the sandbox this machine cannot have.
+WORKER_OPTIONS=${WORKER_OPTIONS:-}
 
 row()
 {
@@ -65,7 +67,7 @@ differential()
 evaluate()
 {
     result=$scratch/result.json
-    timeout 120 "$BUILD/bin/pkb-worker" --once "$2" --task "$3" --world "$4" --device "$5" \
+    timeout 120 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$2" --task "$3" --world "$4" --device "$5" \
         --stall-ms 3000 --work-dir "$scratch" >"$result" 2>"$result.log"
     verdict=$(sed -n 's/^{"verdict":"\([a-z_]*\)".*/\1/p' "$result")
     if [ "$verdict" = "$6" ]; then
@@ -122,7 +124,7 @@ is_near()
 # Times $1 on $2 ranks of $3 for task $4 into $5.
 time_once()
 {
-    timeout 200 "$BUILD/bin/pkb-worker" --once "$1" --task "$4" --world "$2" --device "$3" --bench \
+    timeout 200 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$1" --task "$4" --world "$2" --device "$3" --bench \
         --work-dir "$scratch" >"$5" 2>"$5.log"
     verdict=$(sed -n 's/^{"verdict":"\([a-z_]*\)".*/\1/p' "$5")
     [ "$verdict" = accepted ] && return 0
@@ -196,6 +198,8 @@ api()
 }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+ls /dev/nvidia* 2>/dev/null | tr '\n' ' '
+ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -n 1
 "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" --version | sed -n 's/^Build //p'
 [ $# -gt 0 ] || set -- differential baselines fixtures timing judge api
 for part in "$@"; do
