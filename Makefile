@@ -65,7 +65,7 @@ sim_libs := $(if $(sim_cuda_src),$(BUILD)/lib/sim/libcuda.so.1) \
     $(BUILD)/lib/sim/libcublas.so.13
 tests := $(patsubst tests/%.c,$(BUILD)/tests/%,$(test_src))
 
-.PHONY: all demo check check-all check-gpu gpu-programs recorded-programs fuzz bench lint format clean help deps tests
+.PHONY: all demo check check-all check-gpu gpu-programs recorded-programs fuzz fuzz-carry bench lint format clean help deps tests
 all: $(programs) $(sim_libs) ## build everything
 
 # ---- libraries and objects ----
@@ -220,19 +220,27 @@ $(BUILD)/tests/test_ptx_samples: | $(BUILD)/tests/samples.ptx
 $(BUILD)/tests/test_fatbin: | $(BUILD)/tests/samples.o $(BUILD)/tests/samples_packed.o
 tests: $(tests) $(BUILD)/bench/bench ## build the test programs, for tests/run.sh
 
-# Parsers of bytes from outside: test_fuzz replays the corpus, libFuzzer makes more of it.
+# Parsers of bytes from outside: test_fuzz replays the corpus, libFuzzer makes more of it. Who plays
+# the simulator's clients also plays its clock.
 fuzz_objs := $(call objs,$(wildcard tests/fuzz/fuzz_*.c))
+fuzz_ldflags := -Wl,--wrap=poll,--wrap=clock_gettime
+fuzz_libs := $(lib_worker) $(lib_server) $(lib_sim) $(lib_tasks) $(lib_common)
 $(fuzz_objs): OBJ_CFLAGS = $(CUDA_CFLAGS)
 $(BUILD)/tests/test_fuzz: $(fuzz_objs)
-$(BUILD)/tests/test_fuzz: TEST_LDFLAGS = $(fuzz_objs)
-$(BUILD)/fuzz/%: tests/fuzz/entry.c tests/fuzz/lines.c $(fuzz_objs) $(lib_worker) $(lib_sim) $(lib_common)
+$(BUILD)/tests/test_fuzz: TEST_LDFLAGS = $(fuzz_objs) $(fuzz_ldflags)
+$(BUILD)/fuzz/pkb-fuzz: tests/fuzz/entry.c tests/fuzz/lines.c $(fuzz_objs) $(fuzz_libs)
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -fsanitize=fuzzer -DFUZZ_TARGET=fuzz_$* $^ -lzstd $(common_libs) -lstdc++ -lm -o $@
+	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -fsanitize=fuzzer $(fuzz_ldflags) -Wl,-rpath,'$$ORIGIN/lib' $^ \
+	    -lmicrohttpd -lsqlite3 -lsodium -lzstd $(common_libs) -lstdc++ -lm -lpthread -o $@
 SECONDS ?= 60
+fuzz_make = $(MAKE) --no-print-directory BUILD=build-fuzz CC=clang \
+    SAN_FLAGS='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined'
 fuzz: ## FUZZ=name [SECONDS=n]: try a parser with bytes that libFuzzer makes
-	@$(MAKE) --no-print-directory BUILD=build-fuzz CC=clang build-fuzz/fuzz/$(FUZZ) \
-	    SAN_FLAGS='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined'
+	@$(fuzz_make) build-fuzz/fuzz/pkb-fuzz
 	@FUZZ=$(FUZZ) SECONDS=$(SECONDS) sh tests/fuzz/run.sh
+fuzz-carry: ## build-fuzz/carry: all that tests/fuzz/long.sh needs, for a machine without compilers
+	@$(fuzz_make) build-fuzz/fuzz/pkb-fuzz
+	@sh tests/fuzz/carry.sh
 
 # ---- how fast it is ----
 
