@@ -230,7 +230,7 @@ $(BUILD)/tests/test_fuzz: $(fuzz_objs)
 $(BUILD)/tests/test_fuzz: TEST_LDFLAGS = $(fuzz_objs) $(fuzz_ldflags)
 $(BUILD)/fuzz/pkb-fuzz: tests/fuzz/entry.c tests/fuzz/lines.c $(fuzz_objs) $(fuzz_libs)
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -fsanitize=fuzzer $(fuzz_ldflags) -Wl,-rpath,'$$ORIGIN/lib' $^ \
+	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -fsanitize=fuzzer $(fuzz_ldflags) $^ \
 	    -lmicrohttpd -lsqlite3 -lsodium -lzstd $(common_libs) -lstdc++ -lm -lpthread -o $@
 SECONDS ?= 60
 fuzz_make = $(MAKE) --no-print-directory BUILD=build-fuzz CC=clang \

@@ -6,6 +6,7 @@ cd "$(dirname "$0")/../.."
 
 PROGRAM=${PROGRAM:-build-fuzz/fuzz/pkb-fuzz}
 WORK=${WORK:-build-fuzz}
+export LD_LIBRARY_PATH="${LIBRARIES:-}"
 seeds=$(env -u FUZZ "$PROGRAM" | sed -n "s/^$FUZZ //p")
 [ -n "$seeds" ] || { echo "no target '$FUZZ'; there are:" >&2; env -u FUZZ "$PROGRAM" | cut -d' ' -f1 >&2; exit 2; }
 mkdir -p "$WORK/found" "$WORK/corpus/$FUZZ"
@@ -19,5 +20,4 @@ esac
 # Freed memory that is kept to find its use counts as memory.
 export FUZZ ASAN_OPTIONS=quarantine_size_mb=32
 exec nice -n 10 "$PROGRAM" -max_total_time="$SECONDS" -timeout=20 -rss_limit_mb=1024 \
-    -malloc_limit_mb=512 -max_len=$length -artifact_prefix="$WORK/found/$FUZZ-" -print_final_stats=1 \
-    ${FORK:+-fork=$FORK -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1} "$@"
+    -malloc_limit_mb=512 -max_len=$length -artifact_prefix="$WORK/found/$FUZZ-" -print_final_stats=1 "$@"
