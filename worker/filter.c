@@ -271,22 +271,22 @@ static int limit_sockets(scmp_filter_ctx rules)
     static const int between[][2] = {
         {AF_UNIX + 1, AF_INET - 1}, {AF_INET + 1, AF_INET6 - 1}, {AF_INET6 + 1, AF_NETLINK - 1}};
     int failed = seccomp_rule_add(rules, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-                                  SCMP_A0(SCMP_CMP_GT, AF_NETLINK));
+                                  SCMP_A0(SCMP_CMP_GT, AF_NETLINK, 0));
 
     for (size_t i = 0; i < sizeof between / sizeof *between && failed == 0; i++) {
         for (int family = between[i][0]; family <= between[i][1] && failed == 0; family++) {
             failed = seccomp_rule_add(rules, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-                                      SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)family));
+                                      SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)family, 0));
         }
     }
     if (failed == 0) {
         failed = seccomp_rule_add(rules, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
-                                  SCMP_A0(SCMP_CMP_EQ, AF_UNSPEC));
+                                  SCMP_A0(SCMP_CMP_EQ, AF_UNSPEC, 0));
     }
     if (failed == 0) {
-        failed =
-            seccomp_rule_add(rules, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 2,
-                             SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_NE, NETLINK_ROUTE));
+        failed = seccomp_rule_add(rules, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 2,
+                                  SCMP_A0(SCMP_CMP_EQ, AF_NETLINK, 0),
+                                  SCMP_A2(SCMP_CMP_NE, NETLINK_ROUTE, 0));
     }
     return failed;
 }
@@ -326,7 +326,7 @@ static int add_rank_end(scmp_filter_ctx rules)
     }
     if (failed == 0) {
         failed = seccomp_rule_add(rules, refuse, SCMP_SYS(prctl), 1,
-                                  SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP));
+                                  SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP, 0));
     }
     return failed != 0 ? failed : refuse_clone3(rules);
 }

@@ -10,7 +10,8 @@ mkdir -p "$carry/lib" "$carry/tests/fuzz"
 cp build-fuzz/fuzz/pkb-fuzz "$carry/"
 strip --strip-debug "$carry/pkb-fuzz"
 cp -r tests/fuzz/corpus tests/fuzz/*.dict tests/fuzz/run.sh tests/fuzz/long.sh "$carry/tests/fuzz/"
-ldd "$carry/pkb-fuzz" | awk '$3 ~ /^\// && $1 !~ /^(libc|libm|libdl|libpthread|librt|libresolv)\.so/ { print $3 }' |
+libc='^(libc|libm|libdl|libpthread|librt|libresolv)[.]so'
+ldd "$carry/pkb-fuzz" | awk -v libc="$libc" '$3 ~ /^\// && $1 !~ libc { print $3 }' |
     while read -r library; do
         cp "$library" "$carry/lib/"
     done

@@ -28,7 +28,8 @@ start=$(date +%s)
 # One process of a target, again and again until the time is over.
 drive() {
     restarts=0
-    while left=$((start + SECONDS - $(date +%s))) && [ "$left" -gt 1 ] && [ "$restarts" -lt "$RESTARTS_MAX" ]; do
+    while left=$((start + SECONDS - $(date +%s))) && [ "$left" -gt 1 ] &&
+        [ "$restarts" -lt "$RESTARTS_MAX" ]; do
         FUZZ=$1 SECONDS=$left sh tests/fuzz/run.sh >>"$WORK/$1.$2.log" 2>&1
         restarts=$((restarts + 1))
     done
@@ -53,7 +54,8 @@ total=0
 all=0
 for target in $targets; do
     logs=$(ls "$WORK/$target".*.log)
-    executions=$(sed -n 's/^stat::number_of_executed_units: //p' $logs | awk '{ sum += $1 } END { print sum + 0 }')
+    executions=$(cat $logs | sed -n 's/^stat::number_of_executed_units: //p' |
+        awk '{ sum += $1 } END { print sum + 0 }')
     coverage=$(sed -n 's/^#.* cov: \([0-9]*\).*/\1/p' $logs | sort -n | tail -1)
     features=$(sed -n 's/^#.* ft: \([0-9]*\).*/\1/p' $logs | sort -n | tail -1)
     found=0
@@ -64,9 +66,9 @@ for target in $targets; do
     done
     total=$((total + executions))
     all=$((all + found))
-    printf '%-10s %14s %9s %9s %7s %6s\n' "$target" "$executions" "${coverage:-?}" "${features:-?}" \
-        "$(ls "$WORK/corpus/$target" | wc -l)" "$found"
-    grep -hE '^SUMMARY|Assertion|runtime error' $logs | sed 's/^==[0-9]*==//' | sort | uniq -c | sort -rn | head -8
+    printf '%-10s %14s %9s %9s %7s %6s\n' "$target" "$executions" "${coverage:-?}" \
+        "${features:-?}" "$(ls "$WORK/corpus/$target" | wc -l)" "$found"
+    grep -hE '^SUMMARY|Assertion|runtime error' $logs | sort | uniq -c | sort -rn | head -8
 done
 printf '%-10s %14s %34s\n' all "$total" "$all"
 [ "$all" -eq 0 ]
