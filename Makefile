@@ -32,8 +32,8 @@ task_dirs := $(sort $(wildcard tasks/[0-9][0-9][0-9]_*))
 tasks_src := $(wildcard tasks/*.c) $(wildcard $(addsuffix /task.c,$(task_dirs))) $(BUILD)/tasks/table.c
 server_main := server/main.c
 server_src := $(filter-out $(server_main),$(wildcard server/*.c)) $(BUILD)/server/schema.c
-worker_main := worker/main.c worker/judge.c worker/rank.c
-worker_src := $(filter-out $(worker_main),$(wildcard worker/*.c))
+worker_main := worker/main.c worker/judge.c worker/rank.c worker/init.c worker/probe.c
+worker_src := $(filter-out $(worker_main),$(wildcard worker/*.c)) $(BUILD)/worker/kernels_image.c
 sim_main := sim/simd.c
 sim_cuda_src := $(wildcard sim/cuda_*.c)
 sim_cudart_src := $(wildcard sim/cudart_*.c)
@@ -58,14 +58,14 @@ lib_test := $(BUILD)/libtest.a
 
 programs := $(addprefix $(BUILD)/bin/,$(if $(wildcard client/main.c),pkb) \
     $(if $(wildcard server/main.c),pkb-server) $(if $(wildcard worker/main.c),pkb-worker) \
-    $(if $(wildcard worker/judge.c),pkb-judge) $(if $(wildcard worker/rank.c),pkb-rank) \
+    $(if $(wildcard worker/judge.c),pkb-judge) $(if $(wildcard worker/rank.c),pkb-rank) pkb-init pkb-probe \
     $(if $(wildcard sim/simd.c),pkb-simd))
 sim_libs := $(if $(sim_cuda_src),$(BUILD)/lib/sim/libcuda.so.1) \
     $(if $(sim_cudart_src),$(BUILD)/lib/sim/libcudart.so.13) $(BUILD)/lib/nccl/libnccl.so.2 \
     $(BUILD)/lib/sim/libcublas.so.13
 tests := $(patsubst tests/%.c,$(BUILD)/tests/%,$(test_src))
 
-.PHONY: all demo check check-all check-gpu gpu-programs fuzz bench lint format clean help deps tests
+.PHONY: all demo check check-all check-gpu gpu-programs recorded-programs fuzz fuzz-carry bench lint format clean help deps tests
 all: $(programs) $(sim_libs) ## build everything
 
 # ---- libraries and objects ----
@@ -109,6 +109,16 @@ $(BUILD)/server/schema.c: server/embed.sh $(wildcard schema/*.sql) $(wildcard sc
 	@mkdir -p $(@D)
 	sh server/embed.sh $(filter schema/%,$^) >$@.new && mv $@.new $@
 
+# The kernels of judge and ranks: an image that they load where the device is no simulator.
+$(BUILD)/worker/kernels.fatbin: worker/kernels.cu worker/kernels.h worker/keystream.h worker/reveal.h
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O3 -I. --fatbin -gencode arch=compute_90a,code=sm_90a \
+	    -gencode arch=compute_80,code=compute_80 $< -o $@
+$(BUILD)/worker/kernels_image.c: $(BUILD)/worker/kernels.fatbin
+	{ echo 'extern const unsigned char kernels_image[];'; \
+	    echo '_Alignas(16) const unsigned char kernels_image[] = {'; \
+	    od -An -v -tx1 $< | sed -e 's/ \(..\)/0x\1,/g'; echo '};'; } >$@.new && mv $@.new $@
+
 # ---- programs ----
 
 common_libs := -ljansson -lcurl
@@ -129,6 +139,10 @@ $(BUILD)/bin/pkb-judge: $(call objs,worker/judge.c) $(lib_worker) $(lib_tasks) $
 $(BUILD)/bin/pkb-rank: $(call objs,worker/rank.c) $(lib_worker) $(lib_common)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(cuda_libs) $(common_libs) -ldl -o $@
+# Static and without sanitizers: they run in views that hold next to nothing.
+$(BUILD)/bin/pkb-init $(BUILD)/bin/pkb-probe: $(BUILD)/bin/pkb-%: worker/%.c worker/init.h
+	@mkdir -p $(@D)
+	$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(CFLAGS)) -static $< -o $@
 $(BUILD)/bin/pkb-simd: $(call objs,$(sim_main)) $(lib_sim) $(lib_common)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(common_libs) -lseccomp -lzstd -lstdc++ -lm -o $@
@@ -206,19 +220,27 @@ $(BUILD)/tests/test_ptx_samples: | $(BUILD)/tests/samples.ptx
 $(BUILD)/tests/test_fatbin: | $(BUILD)/tests/samples.o $(BUILD)/tests/samples_packed.o
 tests: $(tests) $(BUILD)/bench/bench ## build the test programs, for tests/run.sh
 
-# Parsers of bytes from outside: test_fuzz replays the corpus, libFuzzer makes more of it.
+# Parsers of bytes from outside: test_fuzz replays the corpus, libFuzzer makes more of it. Who plays
+# the simulator's clients also plays its clock.
 fuzz_objs := $(call objs,$(wildcard tests/fuzz/fuzz_*.c))
+fuzz_ldflags := -Wl,--wrap=poll,--wrap=clock_gettime
+fuzz_libs := $(lib_worker) $(lib_server) $(lib_sim) $(lib_tasks) $(lib_common)
 $(fuzz_objs): OBJ_CFLAGS = $(CUDA_CFLAGS)
 $(BUILD)/tests/test_fuzz: $(fuzz_objs)
-$(BUILD)/tests/test_fuzz: TEST_LDFLAGS = $(fuzz_objs)
-$(BUILD)/fuzz/%: tests/fuzz/entry.c tests/fuzz/lines.c $(fuzz_objs) $(lib_worker) $(lib_sim) $(lib_common)
+$(BUILD)/tests/test_fuzz: TEST_LDFLAGS = $(fuzz_objs) $(fuzz_ldflags)
+$(BUILD)/fuzz/pkb-fuzz: tests/fuzz/entry.c tests/fuzz/lines.c $(fuzz_objs) $(fuzz_libs)
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -fsanitize=fuzzer -DFUZZ_TARGET=fuzz_$* $^ -lzstd $(common_libs) -lstdc++ -lm -o $@
+	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) -fsanitize=fuzzer $(fuzz_ldflags) $^ \
+	    -lmicrohttpd -lsqlite3 -lsodium -lzstd $(common_libs) -lstdc++ -lm -lpthread -o $@
 SECONDS ?= 60
+fuzz_make = $(MAKE) --no-print-directory BUILD=build-fuzz CC=clang \
+    SAN_FLAGS='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined'
 fuzz: ## FUZZ=name [SECONDS=n]: try a parser with bytes that libFuzzer makes
-	@$(MAKE) --no-print-directory BUILD=build-fuzz CC=clang build-fuzz/fuzz/$(FUZZ) \
-	    SAN_FLAGS='-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined'
+	@$(fuzz_make) build-fuzz/fuzz/pkb-fuzz
 	@FUZZ=$(FUZZ) SECONDS=$(SECONDS) sh tests/fuzz/run.sh
+fuzz-carry: ## build-fuzz/carry: all that tests/fuzz/long.sh needs, for a machine without compilers
+	@$(fuzz_make) build-fuzz/fuzz/pkb-fuzz
+	@sh tests/fuzz/carry.sh
 
 # ---- how fast it is ----
 
@@ -250,7 +272,25 @@ $(BUILD)/gpu/simulate: tests/gpu/simulate.c $(lib_test) $(lib_common)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(filter %.c %.a,$^) $(common_libs) -o $@
 
-gpu-programs: $(gpu_programs) $(BUILD)/gpu/compare $(BUILD)/gpu/simulate
+# A kernel of a chosen length, and the same timed by a program of its own.
+copy_turns := 1 10 60 300 1000 3000
+timing_programs := $(patsubst %,$(BUILD)/timing/own.%,$(copy_turns))
+$(BUILD)/timing/header: tests/gpu/header.c $(lib_tasks) $(lib_common)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(filter %.c %.a,$^) $(common_libs) -lm -o $@
+$(BUILD)/timing/pkb_task.h: $(BUILD)/timing/header
+	$< allreduce >$@
+$(BUILD)/timing/copy.%.cu: tests/gpu/timing/copy.cu
+	@mkdir -p $(@D)
+	{ echo '#define TURNS $*'; cat $<; } >$@
+$(BUILD)/timing/own.%: tests/gpu/timing/own.cu $(BUILD)/timing/copy.%.cu $(BUILD)/timing/pkb_task.h
+	$(NVCC) -std=c++17 -O3 -I$(BUILD)/timing -Itasks -DSUBMISSION='"copy.$*.cu"' --cudart shared \
+	    -diag-suppress 177 -gencode arch=compute_90a,code=[sm_90a,compute_90a] $< -o $@
+.PRECIOUS: $(BUILD)/timing/copy.%.cu
+
+gpu-programs: $(timing_programs) $(gpu_programs) $(BUILD)/gpu/compare $(BUILD)/gpu/simulate
+# Those that the simulator is held to by what an H200 gave.
+recorded-programs: $(addprefix $(BUILD)/gpu/,$(shell cat tests/gpu/records/check.txt) compare simulate)
 check-gpu: all gpu-programs $(BUILD)/tests/test_cuda_api ## the checks that need a GPU, as a table
 	@BUILD=$(BUILD) sh tests/gpu/check.sh
 
@@ -258,11 +298,11 @@ deps:
 	@sh deploy/install-deps.sh
 
 check: deps ## install what is missing, build, run every test that needs no GPU
-	@$(MAKE) --no-print-directory $(parallel) all tests
+	@$(MAKE) --no-print-directory $(parallel) all tests recorded-programs
 	@BUILD=$(BUILD) sh tests/run.sh
 
-check-all: deps ## the same, and every baseline in every world
-	@$(MAKE) --no-print-directory $(parallel) all tests
+check-all: deps ## the same, every baseline and submission in every world, all recorded kernels
+	@$(MAKE) --no-print-directory $(parallel) all tests gpu-programs
 	@TESTS=all BUILD=$(BUILD) sh tests/run.sh
 
 demo: deps ## install what is missing, build, judge a real CUDA kernel on four simulated ranks

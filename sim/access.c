@@ -344,17 +344,59 @@ static bool resolve_brief(struct warp *warp, const struct insn *insn,
     return access->at[0] != NULL;
 }
 
+/* Shared memory by 32-bit addresses. False: some lane faults. */
+static bool resolve_shared(struct warp *warp, const struct insn *insn, uint32_t mask,
+                           const struct access_request *request, struct access *access)
+{
+    const uint32_t *a = SOURCE(uint32_t, request->source);
+    uint32_t shared_bytes = warp->grid->shared_bytes;
+    uint32_t size_bytes = request->size_bytes;
+    uint8_t *host = warp->cta->shared;
+    int first = __builtin_ctz(mask);
+    uint32_t given = a[first];
+    uint32_t offset[WARP_LANES];
+    uint32_t highest = 0;
+    uint32_t bits = 0;
+
+    LOOP_IS_PARALLEL EACH_LANE
+    {
+        uint32_t value = (mask >> lane & 1 ? a[lane] : given) + (uint32_t)insn->imm;
+        offset[lane] = value;
+        highest = value > highest ? value : highest;
+        bits |= value;
+    }
+    if (bits & (size_bytes - 1) || size_bytes > shared_bytes ||
+        highest > shared_bytes - size_bytes) {
+        return false;
+    }
+    LOOP_IS_PARALLEL EACH_LANE
+    {
+        access->at[lane] = host + offset[lane];
+    }
+    access->address[first] = offset[first];
+    return true;
+}
+
+/* The short ways. False: neither goes, or some lane faults. */
+static bool resolve_quickly(struct warp *warp, const struct insn *insn, uint32_t mask,
+                            const struct access_request *request, struct access *access)
+{
+    if (mask == MASK_ALL && request->is_brief && resolve_brief(warp, insn, request, access)) {
+        return true;
+    }
+    access->is_contiguous = false;
+    access->is_uniform = false;
+    return request->space == SPACE_SHARED && insn->flags & FLAG_ADDR32 &&
+           resolve_shared(warp, insn, mask, request, access);
+}
+
 bool access_resolve(struct warp *warp, const struct insn *insn, uint32_t mask,
                     const struct access_request *request, struct access *access)
 {
     access->region = NULL;
     access->is_mixed = false;
-    access->is_contiguous = false;
-    access->is_uniform = false;
     access->writer = 0;
-    if (mask != MASK_ALL || !request->is_brief || !resolve_brief(warp, insn, request, access)) {
-        access->is_contiguous = false;
-        access->is_uniform = false;
+    if (!resolve_quickly(warp, insn, mask, request, access)) {
         read_addresses(warp, insn, mask, request, access);
         if (is_window(request->space) ? !resolve_window(warp, insn, mask, request, access)
                                       : !resolve_global(warp, insn, mask, request, access)) {

@@ -11,7 +11,7 @@
 #include "sim/core.h"
 
 struct access {
-    uint64_t address[WARP_LANES];       /* of lanes of the mask, as `at` is */
+    uint64_t address[WARP_LANES];       /* of the first lane; the others' are for access.c alone */
     uint8_t *at[WARP_LANES];            /* of lanes of the mask; see request.is_brief */
     struct region *region;              /* that holds all; NULL: not global memory, or is_mixed */
     struct region *regions[WARP_LANES]; /* where is_mixed: each lane's, NULL: not global */

@@ -132,7 +132,7 @@ static ssize_t receive(struct channel *channel, void *to, size_t size_bytes)
     return received;
 }
 
-bool channel_receive(struct channel *channel)
+bool channel_take(struct channel *channel)
 {
     size_t head = sizeof channel->request;
 

@@ -18,7 +18,7 @@ void client_open(struct client *client);
 void client_close(struct client *client);
 
 /* Reads what has arrived; true when a whole request is here. */
-bool channel_receive(struct channel *channel);
+bool channel_take(struct channel *channel);
 /* Answers the request; `payload` of reply->payload_bytes; `fd` is attached where it is not -1. */
 void channel_reply(struct channel *channel, struct wire_reply *reply, const void *payload, int fd);
 void channel_answer(struct channel *channel, int result);

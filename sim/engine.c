@@ -1,6 +1,7 @@
 #include "sim/engine.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,11 +27,20 @@ const char *mechanism_name(enum mechanism mechanism)
     return names[mechanism];
 }
 
+/* Grids and their CTAs come and go: what they leave is used again, not given back and zeroed by
+ * the system, which takes longer than a small grid does. */
+static void keep_memory(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    (void)mallopt(M_TRIM_THRESHOLD, 256 << 20);
+}
+
 struct engine *engine_open(const struct engine_options *options)
 {
     struct engine *engine = xcalloc(1, sizeof(*engine));
 
     assert(options->devices >= 1 && options->devices <= WORLD_MAX);
+    keep_memory();
     engine->options = *options;
     engine->random = options->seed;
     for (int i = 0; i < options->devices; i++) {

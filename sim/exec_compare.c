@@ -112,6 +112,16 @@ static void flush(float to[WARP_LANES], const float *from)
     }
 }
 
+/* f16's subnormals; bf16 has no such modifier. */
+static void flush_halves(float value[WARP_LANES])
+{
+    EACH_LANE
+    {
+        uint32_t bits = bits_of_float(value[lane]);
+        value[lane] = float_of_bits((bits & 0x7fffffff) < 0x38800000 ? bits & 0x80000000 : bits);
+    }
+}
+
 static uint32_t compare_halves(struct warp *warp, const struct insn *insn, uint8_t type, int shift)
 {
     float a[WARP_LANES];
@@ -119,6 +129,10 @@ static uint32_t compare_halves(struct warp *warp, const struct insn *insn, uint8
 
     widen(a, SOURCE(uint32_t, 0), type, shift);
     widen(b, SOURCE(uint32_t, 1), type, shift);
+    if (insn->flags & FLAG_FTZ) {
+        flush_halves(a);
+        flush_halves(b);
+    }
     return compare_any_f32(insn->cmp, a, b);
 }
 

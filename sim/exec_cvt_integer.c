@@ -206,6 +206,12 @@ static void cvt_narrow_from_integer(struct warp *warp, const struct insn *insn, 
     uint32_t *d = DESTINATION(uint32_t, 0);
 
     read_whole(warp, insn, value);
+    if (insn->flags & FLAG_SAT) {
+        EACH_LANE
+        {
+            value[lane] = value[lane] > 1 ? 1 : value[lane] < 0 ? 0 : value[lane];
+        }
+    }
     FOR_LANES(uint32_t, double nearest = (double)value[lane];
               __int128 lost = value[lane] - (__int128)nearest;
               result = cvt_narrowed(insn, nearest, (lost > 0) - (lost < 0)))

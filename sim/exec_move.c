@@ -2,6 +2,8 @@
 #include "sim/exec.h"
 #include "sim/schedule.h"
 
+#include <string.h>
+
 struct quad {
     uint64_t low, high;
 };
@@ -105,35 +107,34 @@ static void symbol(struct warp *warp, const struct insn *insn, uint32_t mask)
         }                                                                                          \
     }
 PACK(4x8, uint8_t, 4, uint32_t)
-PACK(2x16, uint16_t, 2, uint32_t)
 PACK(4x16, uint16_t, 4, uint32_t)
 PACK(8x8, uint8_t, 8, uint32_t)
-PACK(2x32, uint32_t, 2, uint32_t)
 PACK(2x64, uint64_t, 2, uint64_t)
 PACK(4x32, uint32_t, 4, uint32_t)
 
-static void pack_2x8(struct warp *warp, const struct insn *insn, uint32_t mask)
-{
-    uint32_t *d = DESTINATION(uint32_t, 0);
-    const uint32_t *a = SOURCE(uint32_t, 0);
-    const uint32_t *b = SOURCE(uint32_t, 1);
-
-    FOR_LANES(uint32_t, result = (a[lane] & 0xff) | (b[lane] & 0xff) << 8)
-}
-
-static void unpack_2x8(struct warp *warp, const struct insn *insn, uint32_t mask)
-{
-    const uint32_t *a = SOURCE(uint32_t, 0);
-    uint32_t *low = DESTINATION(uint32_t, 0);
-    uint32_t *high = DESTINATION(uint32_t, 1);
-
-    BY_LANE
-    {
-        uint32_t value = a[lane];
-        low[lane] = value & 0xff;
-        high[lane] = value >> 8 & 0xff;
+/* Halves of a register; a destination may be the source's slot, so all is read before a write. */
+#define PACK_TWO(name, lane_type, bits)                                                            \
+    static void pack_##name(struct warp *warp, const struct insn *insn, uint32_t mask)             \
+    {                                                                                              \
+        const lane_type part = (lane_type)(((uint64_t)1 << (bits)) - 1);                           \
+        lane_type *d = DESTINATION(lane_type, 0);                                                  \
+        const uint32_t *a = SOURCE(uint32_t, 0);                                                   \
+        const uint32_t *b = SOURCE(uint32_t, 1);                                                   \
+        FOR_LANES(lane_type, result = (a[lane] & part) | (b[lane] & part) << (bits))               \
+    }                                                                                              \
+    static void unpack_##name(struct warp *warp, const struct insn *insn, uint32_t mask)           \
+    {                                                                                              \
+        const lane_type part = (lane_type)(((uint64_t)1 << (bits)) - 1);                           \
+        lane_type a[WARP_LANES];                                                                   \
+        memcpy(a, SOURCE(lane_type, 0), sizeof(a));                                                \
+        uint32_t *d = DESTINATION(uint32_t, 0);                                                    \
+        FOR_LANES(uint32_t, result = (uint32_t)(a[lane] & part))                                   \
+        d = DESTINATION(uint32_t, 1);                                                              \
+        FOR_LANES(uint32_t, result = (uint32_t)(a[lane] >> (bits)&part))                           \
     }
-}
+PACK_TWO(2x8, uint32_t, 8)
+PACK_TWO(2x16, uint32_t, 16)
+PACK_TWO(2x32, uint64_t, 32)
 
 /* ---- special registers ---- */
 

@@ -128,7 +128,7 @@ static void handle_ready(struct machine *machine, struct channel *channel)
         client_end(channel->client, "it hung up in a call");
         return;
     }
-    if (channel_receive(channel) && request_handle(channel)) {
+    if (channel_take(channel) && request_handle(channel)) {
         quiet_disturb(machine);
     }
 }

@@ -98,6 +98,7 @@ void memory_note(struct memory *memory, const uint8_t *host, uint64_t size_bytes
          word++) {
         *word = writer;
     }
+    __builtin_prefetch(word, 1); /* the next warp's, which will be here soon */
 }
 
 uint32_t memory_writer(const struct region *region, const uint8_t *host)

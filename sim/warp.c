@@ -34,24 +34,20 @@ static bool is_resting(const struct group *group)
     return group->state == GROUP_READY || group->state == GROUP_YIELDED;
 }
 
-/* Groups that stand at one place become one, if one of them is ready. */
-static void merge(struct warp *warp)
+/* Groups that rest where `groups[index]` stands become part of it. Returns its index then. */
+static uint32_t merge(struct warp *warp, uint32_t index)
 {
-    for (uint32_t i = 0; i < warp->group_count; i++) {
-        struct group *group = &warp->groups[i];
-        for (uint32_t k = i + 1; is_resting(group) && k < warp->group_count;) {
-            const struct group *other = &warp->groups[k];
-            if (!is_resting(other) || other->pc != group->pc) {
-                k++;
-                continue;
-            }
-            group->mask |= other->mask;
-            if (other->state == GROUP_READY) {
-                group->state = GROUP_READY;
-            }
-            remove_group(warp, k);
+    for (uint32_t k = 0; k < warp->group_count;) {
+        const struct group *other = &warp->groups[k];
+        if (k == index || other->pc != warp->groups[index].pc || !is_resting(other)) {
+            k++;
+            continue;
         }
+        warp->groups[index].mask |= other->mask;
+        remove_group(warp, k);
+        index = index == warp->group_count ? k : index;
     }
+    return index;
 }
 
 /* Where the active group meets the next other one. */
@@ -101,24 +97,40 @@ static void release_converged(struct warp *warp)
     }
 }
 
-/* Makes the ready group at the lowest pc the active one. False: none is ready. */
-static bool select_group(struct warp *warp)
+static uint32_t lowest_ready(const struct warp *warp)
 {
     uint32_t best = UINT32_MAX;
 
-    if (warp->group_count > 1 || warp->groups[0].state == GROUP_CONVERGE) {
-        release_converged(warp);
-        merge(warp);
-    }
     for (uint32_t i = 0; i < warp->group_count; i++) {
         if (warp->groups[i].state == GROUP_READY &&
             (best == UINT32_MAX || warp->groups[i].pc < warp->groups[best].pc)) {
             best = i;
         }
     }
+    return best;
+}
+
+static bool has_converging(const struct warp *warp)
+{
+    for (uint32_t i = 0; i < warp->group_count; i++) {
+        if (warp->groups[i].state == GROUP_CONVERGE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Makes the ready group at the lowest pc the active one. False: none is ready. */
+static bool select_group(struct warp *warp)
+{
+    if (has_converging(warp)) {
+        release_converged(warp);
+    }
+    uint32_t best = lowest_ready(warp);
     if (best == UINT32_MAX) {
         return false;
     }
+    best = merge(warp, best);
     warp->current = best;
     warp->pc = warp->groups[best].pc;
     warp->active = warp->groups[best].mask;

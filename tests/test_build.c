@@ -1,5 +1,7 @@
 #include "worker/build.h"
 
+#include "tests/node.h"
+
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,26 +19,12 @@
     "(pkb_ctx *ctx, const pkb_params *params, const pkb_inputs *in, const pkb_outputs *out)"
 #define RUN "int pkb_run" RUN_ARGS "{ return 0; }\n"
 
-static char work_dir[] = P_tmpdir "/pkb-test-build-XXXXXX";
-
-static int make_work_dir(void **state)
-{
-    (void)state;
-    return mkdtemp(work_dir) == NULL;
-}
-
-static int remove_work_dir(void **state)
-{
-    (void)state;
-    return rmdir(work_dir); /* fails where a build left something */
-}
+enum { SLOT = 200 }; /* far from those of a worker's */
 
 static struct build_options options_of(const char *source)
 {
-    const char *cuda_home = getenv("CUDA_HOME");
-
-    return (struct build_options){.work_dir = work_dir,
-                                  .cuda_home = cuda_home == NULL ? "/usr/local/cuda" : cuda_home,
+    return (struct build_options){.node = test_node(),
+                                  .slot = SLOT,
                                   .task = task_find("allreduce"),
                                   .dtype = DTYPE_BF16,
                                   .source = source,
@@ -45,13 +33,9 @@ static struct build_options options_of(const char *source)
 }
 
 /* Runs the compiler as the worker does: until it ends, says too much, or takes too long. */
-static void compile(const struct build *build, int64_t wall_ms, struct build_end *end,
-                    struct capture *output)
+static void compile(struct build *build, int64_t wall_ms, struct capture *output)
 {
-    struct box_program program = {.argv = build->argv,
-                                  .env = build->env,
-                                  .directory = build->directory,
-                                  .limits = build->limits};
+    struct box_program program = build->program;
     struct box *box = NULL;
     struct error err = {0};
     struct box_event event = {0};
@@ -64,12 +48,11 @@ static void compile(const struct build *build, int64_t wall_ms, struct build_end
     while ((status = box_next(box, &event, &err)) != ERR_UNAVAILABLE) {
         struct pollfd watched[] = {{.fd = box_fd(box), .events = POLLIN},
                                    {.fd = is_open ? output->fd : -1, .events = POLLIN}};
-        if (status == OK && event.kind == BOX_ENDED) {
-            end->wait_status = event.wait_status;
+        if (status == OK && build_note(build, &event)) {
             box_kill(box);
         }
         if (status == ERR_NOT_FOUND && poll(watched, 2, (int)wall_ms) == 0) {
-            end->is_late = true;
+            build->is_late = true;
             box_kill(box);
         }
         if (watched[1].revents != 0) {
@@ -87,16 +70,15 @@ static struct result build_within(const char *source, int64_t wall_ms)
 {
     struct build_options options = options_of(source);
     struct result result = {.rank = -1};
-    struct build_end end = {0};
     struct capture output = {0};
     struct build build = {0};
     struct error err = {0};
 
     assert_int_equal(build_prepare(&build, &options, &err), OK);
-    compile(&build, wall_ms, &end, &output);
-    build_judge(&build, &end, &output, &result);
+    compile(&build, wall_ms, &output);
+    build_judge(&build, &output, &result);
     capture_release(&output);
-    build_remove(&build);
+    build_release(&build);
     assert_string_equal(result.stage, "build");
     return result;
 }
@@ -124,7 +106,7 @@ static void test_a_syntax_error_is_shown_with_its_line(void **state)
     (void)state;
     assert_int_equal(result.verdict, VERDICT_COMPILE_ERROR);
     assert_non_null(strstr(result.build_log, "solution.cu(2): error"));
-    assert_null(strstr(result.build_log, work_dir));
+    assert_null(strstr(result.build_log, "/tmp/"));
     result_release(&result);
 }
 
@@ -184,7 +166,7 @@ static void test_undefined_symbols_of_host_and_device_are_link_errors(void **sta
     (void)state;
     assert_int_equal(result.verdict, VERDICT_LINK_ERROR);
     assert_non_null(strstr(result.build_log, "missing_function"));
-    assert_null(strstr(result.build_log, work_dir));
+    assert_null(strstr(result.build_log, "/tmp/"));
     result_release(&result);
 
     result = build(INCLUDES "extern __device__ int missing_device(int);\n"
@@ -228,53 +210,41 @@ static void test_a_compiler_that_cannot_be_run_is_our_fault(void **state)
 {
     struct build_options options = options_of(INCLUDES RUN);
     struct result result = {.rank = -1};
-    struct build_end end = {0};
     struct capture output = {0};
     struct build made = {0};
     struct error err = {0};
 
     (void)state;
-    options.cuda_home = "/nonexistent";
+    struct sandbox_node node = *test_node();
+    node.cuda_home = "/nonexistent";
+    options.node = &node;
     assert_int_equal(build_prepare(&made, &options, &err), OK);
-    compile(&made, 60000, &end, &output);
-    build_judge(&made, &end, &output, &result);
+    compile(&made, 60000, &output);
+    build_judge(&made, &output, &result);
     assert_int_equal(result.verdict, VERDICT_INTERNAL_ERROR);
     capture_release(&output);
-    build_remove(&made);
+    build_release(&made);
     result_release(&result);
 }
 
-static void test_a_directory_that_cannot_be_made_is_an_error(void **state)
+static void test_a_limit_that_ends_a_build_is_named(void **state)
 {
-    struct build_options options = options_of(INCLUDES RUN);
-    struct build made = {0};
-    struct error err = {0};
-    char long_path[BUILD_PATH_MAX + 1];
-
     (void)state;
-    options.work_dir = "/nonexistent";
-    assert_int_equal(build_prepare(&made, &options, &err), ERR_IO);
-    memset(long_path, 'a', BUILD_PATH_MAX);
-    long_path[BUILD_PATH_MAX] = 0;
-    options.work_dir = long_path;
-    assert_int_equal(build_prepare(&made, &options, &err), ERR_TOO_LARGE);
+    /* 300 MiB of zeros in an object file. */
+    struct result result = build("__asm__(\".data\\n.fill 314572800, 1, 7\\n\");\n" INCLUDES RUN);
+    assert_int_equal(result.verdict, VERDICT_LIMIT_EXCEEDED);
+    assert_string_equal(result.reason, "files");
+    result_release(&result);
 }
 
-static void test_what_is_left_of_a_build_goes(void **state)
+static void test_a_library_that_is_too_large_is_not_taken(void **state)
 {
-    struct build_options options = options_of(INCLUDES RUN);
-    struct build made = {0};
-    struct error err = {0};
-    struct stat info;
-    char directory[BUILD_PATH_MAX];
-
     (void)state;
-    assert_int_equal(build_prepare(&made, &options, &err), OK);
-    (void)snprintf(directory, sizeof directory, "%s", made.directory);
-    assert_int_equal(stat(directory, &info), 0);
-    assert_int_equal(info.st_mode & 0777, 0700);
-    build_remove(&made);
-    assert_int_equal(stat(directory, &info), -1);
+    struct result result = build("__asm__(\".data\\n.fill 73400320, 1, 7\\n\");\n" INCLUDES RUN);
+    assert_int_equal(result.verdict, VERDICT_LIMIT_EXCEEDED);
+    assert_string_equal(result.reason, "files");
+    assert_non_null(strstr(result.message, "64 MiB"));
+    result_release(&result);
 }
 
 int main(void)
@@ -290,9 +260,9 @@ int main(void)
         cmocka_unit_test(test_a_flood_of_messages_is_cut_and_named),
         cmocka_unit_test(test_a_build_without_end_is_stopped),
         cmocka_unit_test(test_a_compiler_that_cannot_be_run_is_our_fault),
-        cmocka_unit_test(test_a_directory_that_cannot_be_made_is_an_error),
-        cmocka_unit_test(test_what_is_left_of_a_build_goes),
+        cmocka_unit_test(test_a_limit_that_ends_a_build_is_named),
+        cmocka_unit_test(test_a_library_that_is_too_large_is_not_taken),
     };
 
-    return cmocka_run_group_tests(tests, make_work_dir, remove_work_dir);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

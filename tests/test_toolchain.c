@@ -21,6 +21,8 @@ static const char *const files[] = {
     "cuda/include/cuda_runtime.h",
     "cuda/include/cuda_bf16.h",
     "bin/pkb-judge",
+    "bin/pkb-init",
+    "bin/pkb-probe",
     "bin/pkb-rank",
     "bin/pkb-simd",
     "sim/libcuda.so.1",
@@ -33,7 +35,7 @@ enum { FOLDERS = sizeof folders / sizeof folders[0], FILES = sizeof files / size
 
 static char root[] = "/tmp/test_toolchain.XXXXXX";
 static char paths[FOLDERS][96];
-static struct evaluation_settings settings;
+static struct sandbox_node node;
 
 static const char *in_root(const char *name)
 {
@@ -63,7 +65,7 @@ static int set_up(void **state)
     for (int i = 0; i < FILES; i++) {
         make(files[i]);
     }
-    settings = (struct evaluation_settings){
+    node = (struct sandbox_node){
         .cuda_home = paths[0], .bin_dir = paths[3], .sim_dir = paths[4], .nccl_dir = paths[5]};
     return 0;
 }
@@ -84,7 +86,7 @@ static void refused(const char *part)
 {
     struct error err = {0};
 
-    assert_int_equal(toolchain_check(&settings, DEVICE_SIM, &err), ERR_UNAVAILABLE);
+    assert_int_equal(toolchain_check(&node, DEVICE_SIM, &err), ERR_UNAVAILABLE);
     if (strstr(err.message, part) == NULL) {
         fail_msg("'%s' lacks '%s'", err.message, part);
     }
@@ -95,7 +97,7 @@ static void test_a_node_with_everything_is_taken(void **state)
     struct error err = {0};
 
     (void)state;
-    assert_int_equal(toolchain_check(&settings, DEVICE_SIM, &err), OK);
+    assert_int_equal(toolchain_check(&node, DEVICE_SIM, &err), OK);
 }
 
 static void test_each_file_that_is_missing_is_named(void **state)
@@ -114,8 +116,8 @@ static void test_a_gpu_needs_no_simulator(void **state)
 
     (void)state;
     assert_int_equal(unlink(in_root("sim/libcuda.so.1")), 0);
-    assert_int_equal(toolchain_check(&settings, DEVICE_CUDA, &err), OK);
-    assert_int_equal(toolchain_check(&settings, DEVICE_CUDA_SHARED, &err), OK);
+    assert_int_equal(toolchain_check(&node, DEVICE_CUDA, &err), OK);
+    assert_int_equal(toolchain_check(&node, DEVICE_CUDA_SHARED, &err), OK);
     refused("sim/libcuda.so.1");
     make("sim/libcuda.so.1");
 }
@@ -140,7 +142,7 @@ static void test_a_program_that_may_not_run_is_named(void **state)
 static void test_a_relative_cuda_home_is_refused(void **state)
 {
     (void)state;
-    settings.cuda_home = "cuda";
+    node.cuda_home = "cuda";
     refused("CUDA_HOME 'cuda'");
 }
 

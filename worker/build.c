@@ -1,14 +1,11 @@
 #include "worker/build.h"
 
 #include "common/mem.h"
+#include "worker/collect.h"
 #include "worker/elf.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
+#include <ctype.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BUILD_MEMORY_BYTES (UINT64_C(4) << 30)
+#define BUILD_MEMORY_BYTES (UINT64_C(4) << 30) /* of a process, where no cgroup counts */
 #define BUILD_FILE_BYTES (UINT64_C(256) << 20)
 enum { BUILD_FILES = 256 };
 
@@ -37,8 +34,6 @@ static const char *const nvcc_args[] = {
     "-z,defs",
     "-Xlinker",
     "--as-needed",
-    "-o",
-    "solution.so",
     "solution.cu",
     "-lcublas",
     "-lcublasLt",
@@ -46,123 +41,114 @@ static const char *const nvcc_args[] = {
     "-lcuda",
 };
 
-static enum status write_file(const char *directory, const char *name, const char *text,
-                              size_t size_bytes, struct error *err)
+/* Gives the sandbox a file of these bytes. */
+static enum status add_file(struct build *build, const char *name, const void *data,
+                            size_t size_bytes, struct error *err)
 {
-    enum status status = OK;
-    char path[BUILD_PATH_MAX + 32];
+    int fd = -1;
+    enum status status = collect_bytes(data, size_bytes, &fd, err);
 
-    (void)snprintf(path, sizeof path, "%s/%s", directory, name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) {
-        return error_set(err, ERR_IO, "cannot create '%s': %m", path);
+    if (status == OK) {
+        status = sandbox_add_file(build->sandbox, fd, name, err);
+        close(fd);
     }
-    for (size_t done = 0; done < size_bytes && status == OK;) {
-        ssize_t wrote = write(fd, text + done, size_bytes - done);
-        if (wrote > 0) {
-            done += (size_t)wrote;
-        } else if (errno != EINTR) {
-            status = error_set(err, ERR_IO, "cannot write '%s': %m", path);
-        }
-    }
-    close(fd);
     return status;
 }
 
-static enum status write_sources(const struct build *build, const struct build_options *options,
-                                 struct error *err)
+static enum status add_sources(struct build *build, const struct build_options *options,
+                               struct error *err)
 {
     const char *solution = task_solution_header();
     struct buffer header = {0};
-    char tmp[BUILD_PATH_MAX + 32];
 
-    (void)snprintf(tmp, sizeof tmp, "%s/tmp", build->directory);
-    if (mkdir(tmp, 0700) != 0) {
-        return error_set(err, ERR_IO, "cannot make the directory '%s': %m", tmp);
-    }
     task_header_write(options->task, options->dtype, &header);
-    enum status status =
-        write_file(build->directory, "pkb_task.h", header.data, header.size_bytes, err);
+    enum status status = add_file(build, "pkb_task.h", header.data, header.size_bytes, err);
     buffer_release(&header);
     if (status == OK) {
-        status = write_file(build->directory, "solution.h", solution, strlen(solution), err);
+        status = add_file(build, "solution.h", solution, strlen(solution), err);
     }
     if (status == OK) {
-        status = write_file(build->directory, "solution.cu", options->source, options->source_bytes,
-                            err);
+        status = add_file(build, "solution.cu", options->source, options->source_bytes, err);
     }
     return status;
-}
-
-static bool format_path(char path[static BUILD_PATH_MAX], const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static bool format_path(char path[static BUILD_PATH_MAX], const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    int length = vsnprintf(path, BUILD_PATH_MAX, format, args);
-    va_end(args);
-    return length > 0 && length < BUILD_PATH_MAX;
 }
 
 enum status build_prepare(struct build *build, const struct build_options *options,
                           struct error *err)
 {
-    const char *cuda = options->cuda_home;
-    struct build made = {0};
+    struct sandbox_options sandbox = {.policy = SANDBOX_BUILD, .slot = options->slot};
+    struct build made = {.out = -1, .library = -1};
     size_t count = 0;
 
-    if (!format_path(made.directory, "%s/job-XXXXXX", options->work_dir) ||
-        !format_path(made.nvcc, "%s/bin/nvcc", cuda) ||
-        !format_path(made.path_env, "PATH=%s/bin:/usr/bin:/bin", cuda)) {
-        return error_set(err, ERR_TOO_LARGE, "a path has over %d bytes", BUILD_PATH_MAX - 1);
+    enum status status = sandbox_open(&made.sandbox, options->node, &sandbox, err);
+    if (status == OK) {
+        status = add_sources(&made, options, err);
     }
-    if (mkdtemp(made.directory) == NULL) {
-        return error_set(err, ERR_IO, "cannot make a directory in '%s': %m", options->work_dir);
-    }
-    if (!format_path(made.library, "%s/solution.so", made.directory) ||
-        !format_path(made.tmp_env, "TMPDIR=%s/tmp", made.directory)) {
-        build_remove(&made);
-        return error_set(err, ERR_TOO_LARGE, "a path has over %d bytes", BUILD_PATH_MAX - 1);
-    }
-    enum status status = write_sources(&made, options, err);
     if (status != OK) {
-        build_remove(&made);
+        sandbox_close(made.sandbox);
         return status;
     }
-    made.limits = (struct box_limits){.cpu_s = (uint64_t)(options->wall_ms + 999) / 1000,
-                                      .memory_bytes = BUILD_MEMORY_BYTES,
-                                      .file_bytes = BUILD_FILE_BYTES,
-                                      .files = BUILD_FILES};
     *build = made;
-    build->argv[count++] = build->nvcc;
+    const struct sandbox_paths *inside = &build->sandbox->inside;
+    build->argv[count++] = xasprintf("%s/bin/nvcc", inside->cuda);
+    build->argv[count++] = xstrdup("-o");
+    build->argv[count++] = xasprintf("%s/solution.so", inside->out);
     for (size_t i = 0; i < sizeof nvcc_args / sizeof *nvcc_args; i++) {
-        build->argv[count++] = (char *)nvcc_args[i];
+        build->argv[count++] = xstrdup(nvcc_args[i]);
     }
-    build->argv[count] = NULL;
-    build->env[0] = build->path_env;
-    build->env[1] = build->tmp_env;
-    build->env[2] = NULL;
+    build->env[0] = xasprintf("PATH=%s/bin:/usr/bin:/bin", inside->cuda);
+    build->env[1] = xasprintf("TMPDIR=%s", inside->tmp);
+    build->program = (struct box_program){
+        .argv = build->argv,
+        .env = build->env,
+        .directory = inside->source,
+        .limits = {.cpu_s = (uint64_t)(options->wall_ms + 999) / 1000,
+                   .memory_bytes = build->sandbox->group == NULL ? BUILD_MEMORY_BYTES : 0,
+                   .file_bytes = BUILD_FILE_BYTES,
+                   .files = BUILD_FILES},
+        .sandbox = build->sandbox};
     return OK;
 }
 
-static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *where)
+bool build_note(struct build *build, const struct box_event *event)
 {
-    (void)info;
-    (void)kind;
-    (void)where;
-    (void)remove(path);
-    return 0;
+    struct error err = {0};
+
+    switch (event->kind) {
+    case BOX_OPENED:
+        build->first_process = event->pid;
+        /* Without it there will be no library, which is what is said then. */
+        (void)sandbox_open_out(build->sandbox, event->pid, &build->out, &err);
+        return false;
+    case BOX_LIMIT:
+        build->is_out_of_memory |= event->limit == BOX_LIMIT_MEMORY;
+        build->is_out_of_processes |= event->limit == BOX_LIMIT_PROCESSES;
+        return false;
+    case BOX_ENDED:
+        build->wait_status = event->wait_status;
+        build->is_disk_full = sandbox_is_full(build->sandbox, build->first_process);
+        return true;
+    default:
+        return false;
+    }
 }
 
-void build_remove(struct build *build)
+void build_release(struct build *build)
 {
-    if (build->directory[0] != 0) {
-        (void)nftw(build->directory, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-        build->directory[0] = 0;
+    for (int i = 0; build->argv[i] != NULL; i++) {
+        free(build->argv[i]);
     }
+    for (int i = 0; build->env[i] != NULL; i++) {
+        free(build->env[i]);
+    }
+    if (build->out >= 0) {
+        close(build->out);
+    }
+    if (build->library >= 0) {
+        close(build->library);
+    }
+    sandbox_close(build->sandbox);
+    *build = (struct build){.out = -1, .library = -1};
 }
 
 static void conclude(struct result *result, enum verdict verdict, const char *reason,
@@ -178,33 +164,37 @@ static bool mentions(const struct result *result, const char *text)
     return result->build_log != NULL && strstr(result->build_log, text) != NULL;
 }
 
-/* Opens what the build left under the library's name, and scans it. */
-static enum status scan_library(const struct build *build, struct elf_facts *facts,
-                                struct error *err)
+/* Takes out what the build left under the library's name, and scans it. */
+static enum status scan_library(struct build *build, struct elf_facts *facts, struct error *err)
 {
     struct stat info = {0};
-    int fd = open(build->library, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 
-    if (fd < 0) {
+    enum status status = build->out < 0 ? ERR_NOT_FOUND
+                                        : collect_file(build->out, "solution.so", ELF_BYTES_MAX,
+                                                       &build->library, err);
+    if (status == ERR_NOT_FOUND) {
         return error_set(err, ERR_INVALID, "the build made no library");
     }
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink != 1 ||
-        info.st_size == 0) {
-        close(fd);
+    if (status == ERR_INVALID) {
         return error_set(err, ERR_INVALID, "what the build made is no plain file");
     }
-    size_t size_bytes = (size_t)info.st_size;
-    void *data = mmap(NULL, size_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    close(fd);
-    if (data == MAP_FAILED) {
-        return error_set(err, ERR_IO, "cannot read '%s': %m", build->library);
+    if (status != OK) {
+        return status;
     }
-    enum status status = elf_scan(data, size_bytes, facts, err);
+    if (fstat(build->library, &info) != 0 || info.st_size == 0) {
+        return error_set(err, ERR_INVALID, "what the build made is empty");
+    }
+    size_t size_bytes = (size_t)info.st_size;
+    void *data = mmap(NULL, size_bytes, PROT_READ, MAP_PRIVATE, build->library, 0);
+    if (data == MAP_FAILED) {
+        return error_set(err, ERR_IO, "cannot read the library: %m");
+    }
+    status = elf_scan(data, size_bytes, facts, err);
     munmap(data, size_bytes);
     return status;
 }
 
-static void judge_library(const struct build *build, struct result *result)
+static void judge_library(struct build *build, struct result *result)
 {
     struct elf_facts facts = {0};
     struct error err = {0};
@@ -219,6 +209,9 @@ static void judge_library(const struct build *build, struct result *result)
     case ERR_INVALID:
         conclude(result, VERDICT_LINK_ERROR, NULL, err.message);
         break;
+    case ERR_TOO_LARGE:
+        conclude(result, VERDICT_LIMIT_EXCEEDED, "files", "the library is larger than 64 MiB");
+        break;
     default:
         conclude(result, VERDICT_INTERNAL_ERROR, NULL, err.message);
         break;
@@ -230,7 +223,8 @@ static void judge_failure(struct result *result)
 {
     if (mentions(result, "died due to signal 24")) {
         conclude(result, VERDICT_TIMEOUT, "wall", "the build used more CPU time than it may");
-    } else if (mentions(result, "died due to signal 25")) {
+    } else if (mentions(result, "died due to signal 25") ||
+               mentions(result, "File size limit exceeded")) {
         conclude(result, VERDICT_LIMIT_EXCEEDED, "files",
                  "the build wrote a file that is larger than it may be");
     } else if (mentions(result, "undefined reference to") ||
@@ -247,38 +241,65 @@ static void judge_failure(struct result *result)
     }
 }
 
-/* Where we built is of no use to anybody: "DIRECTORY/tmp/x.o" becomes "x.o". */
-static void forget_directory(const struct build *build, char *log)
+/* Where we built is of no use to anybody: "/tmp/x.o" becomes "x.o". */
+static void forget_directory(char *log, const char *directory)
 {
-    size_t length = strlen(build->directory);
+    size_t length = strlen(directory);
     char *to = log;
+    char before = 0;
 
     for (const char *from = log; *from != 0;) {
-        if (strncmp(from, build->directory, length) != 0) {
+        bool is_start = isalnum((unsigned char)before) == 0 && before != '/' && before != '.';
+        if (is_start && strncmp(from, directory, length) == 0 && from[length] == '/') {
+            from += length + 1;
+        } else {
+            before = *from;
             *to++ = *from++;
-            continue;
         }
-        from += length;
-        from += strncmp(from, "/tmp/", 5) == 0 ? 5 : *from == '/';
     }
     *to = 0;
 }
 
-void build_judge(const struct build *build, const struct build_end *end,
-                 const struct capture *output, struct result *result)
+/* Was it a limit that ended the build? Then that is what is said. */
+static bool judge_limits(const struct build *build, const struct capture *output,
+                         struct result *result)
 {
+    bool has_failed = build->wait_status != 0;
+
+    if (capture_is_too_long(output)) {
+        conclude(result, VERDICT_LIMIT_EXCEEDED, "log", "the build's output is longer than 8 MiB");
+    } else if (build->is_out_of_memory) {
+        conclude(result, VERDICT_LIMIT_EXCEEDED, "memory", "the build used more than 4 GiB");
+    } else if (has_failed && build->is_out_of_processes) {
+        conclude(result, VERDICT_LIMIT_EXCEEDED, "processes",
+                 "the build wanted more than 64 processes");
+    } else if (has_failed && (build->is_disk_full || mentions(result, "No space left on device"))) {
+        conclude(result, VERDICT_LIMIT_EXCEEDED, "disk",
+                 "the build wrote more than 256 MiB of files");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+void build_judge(struct build *build, const struct capture *output, struct result *result)
+{
+    const struct sandbox_paths *inside = &build->sandbox->inside;
     struct buffer log = {0};
-    int wait_status = end->wait_status;
+    int wait_status = build->wait_status;
 
     capture_write(output, &log, RESULT_LOG_MAX_BYTES);
     if (log.data != NULL) {
-        forget_directory(build, log.data);
+        forget_directory(log.data, inside->tmp);
+        forget_directory(log.data, inside->out);
+        forget_directory(log.data, inside->source);
     }
     result->stage = xstrdup("build");
     result->build_log = log.data; /* NULL where there was no output */
-    if (capture_is_too_long(output)) {
-        conclude(result, VERDICT_LIMIT_EXCEEDED, "log", "the build's output is longer than 8 MiB");
-    } else if (end->is_late || (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGXCPU)) {
+    if (judge_limits(build, output, result)) {
+        return;
+    }
+    if (build->is_late || (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGXCPU)) {
         conclude(result, VERDICT_TIMEOUT, "wall", "the build took longer than it may");
     } else if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) == BOX_EXIT_NOT_STARTED) {
         conclude(result, VERDICT_INTERNAL_ERROR, NULL, "the compiler could not be run");

@@ -1,9 +1,9 @@
 /*
  * build.h — from a source to a library that pkb-rank may load.
  *
- * build_prepare makes a fresh directory with solution.cu, solution.h and pkb_task.h and says how to
- * start nvcc in it; the caller runs that program in a box, captures its output, and gives how it
- * ended to build_judge, which scans what it made. build_remove deletes the directory.
+ * build_prepare plans a sandbox with solution.cu, solution.h and pkb_task.h and says how to start
+ * nvcc in it; the caller runs build->program in a box, captures its output, tells of the box's
+ * events by build_note, and asks for the verdict by build_judge when all processes are gone.
  */
 #pragma once
 
@@ -11,15 +11,16 @@
 #include "tasks/task.h"
 #include "worker/box.h"
 #include "worker/capture.h"
+#include "worker/sandbox.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { BUILD_PATH_MAX = 512, BUILD_ARGS_MAX = 40 };
+enum { BUILD_ARGS_MAX = 40 };
 
 struct build_options {
-    const char *work_dir; /* directories of jobs are made here */
-    const char *cuda_home;
+    const struct sandbox_node *node;
+    int slot;
     const struct task *task;
     enum dtype dtype;
     const char *source;
@@ -28,30 +29,30 @@ struct build_options {
 };
 
 struct build {
-    char directory[BUILD_PATH_MAX];
-    char library[BUILD_PATH_MAX]; /* solution.so in it */
-    char nvcc[BUILD_PATH_MAX];
-    char path_env[BUILD_PATH_MAX], tmp_env[BUILD_PATH_MAX];
+    struct sandbox *sandbox;
+    struct box_program program; /* all but its output */
     char *argv[BUILD_ARGS_MAX];
     char *env[4];
-    struct box_limits limits;
+    pid_t first_process;
+    int out;     /* directory; -1: not opened */
+    int library; /* sealed memory file; -1: none */
+    /* How it ended. */
+    int wait_status;
+    bool is_late; /* killed by the caller: it took longer than it may */
+    bool is_out_of_memory, is_out_of_processes, is_disk_full;
 };
 
-/* ERR_IO: the directory or a file could not be made; nothing is left behind. */
+/* ERR_IO, ERR_UNAVAILABLE: the sandbox could not be planned; nothing is left behind. */
 enum status build_prepare(struct build *build, const struct build_options *options,
                           struct error *err);
-
-/* How nvcc ended. */
-struct build_end {
-    int wait_status;
-    bool is_late; /* killed by us: it took longer than it may */
-};
+/* True: nvcc has ended, and the box may be killed. */
+bool build_note(struct build *build, const struct box_event *event);
 
 /*
- * Fills in verdict, reason, message, stage, flags and build_log of `result`: accepted where the
- * library may be loaded, else compile_error, link_error, timeout or limit_exceeded; internal_error
- * where the compiler itself could not be run.
+ * Fills in verdict, reason, message, stage, flags and build_log of `result`: accepted where
+ * build->library may be loaded, else compile_error, link_error, timeout or limit_exceeded;
+ * internal_error where the compiler itself could not be run.
  */
-void build_judge(const struct build *build, const struct build_end *end,
-                 const struct capture *output, struct result *result);
-void build_remove(struct build *build);
+void build_judge(struct build *build, const struct capture *output, struct result *result);
+/* After the box is closed; a second time: nothing. */
+void build_release(struct build *build);

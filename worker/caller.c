@@ -136,8 +136,8 @@ static enum status tell_finished(const struct caller *caller, const struct calls
     return status;
 }
 
-static enum status one_call(struct caller *caller, int call, int slot, cudaEvent_t done,
-                            struct error *err)
+enum status caller_call(struct caller *caller, int call, int slot, cudaEvent_t done,
+                        struct error *err)
 {
     struct progress_body body = {.call = call};
 
@@ -165,7 +165,7 @@ enum status caller_calls(struct caller *caller, const struct calls_body *calls, 
         if (calls->slots[i] < 0 || calls->slots[i] >= CHANNEL_SLOTS) {
             return error_set(err, ERR_PROTOCOL, "no slot %d", calls->slots[i]);
         }
-        status = one_call(caller, calls->first_call + i, calls->slots[i], caller->done[i], err);
+        status = caller_call(caller, calls->first_call + i, calls->slots[i], caller->done[i], err);
         if (status == OK) {
             status = tell_finished(caller, calls, i + 1, &finished, err);
         }

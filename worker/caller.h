@@ -27,5 +27,8 @@ enum status caller_begin_run(struct caller *caller, struct symm *symm, const str
                              struct progress_body *ready, struct error *err);
 /* Makes the calls and tells the judge of each step. */
 enum status caller_calls(struct caller *caller, const struct calls_body *calls, struct error *err);
+/* Makes one call, and records `done` on the stream behind it. */
+enum status caller_call(struct caller *caller, int call, int slot, cudaEvent_t done,
+                        struct error *err);
 /* Waits for the device, runs pkb_teardown where there is one, frees symmetric memory. */
 void caller_end_run(struct caller *caller, struct symm *symm, struct progress_body *ended);

@@ -17,6 +17,8 @@
  *     rank -> judge     READY
  *     judge -> rank     CALLS        the rank calls pkb_run so many times, back to back
  *     rank -> judge     ENTERED, RETURNED, then FINISHED when its stream is there: for each call
+ *     judge -> rank     CLOCK        the page of reveal.h; answered by READY
+ *     judge -> rank     ITERATION    as CALLS, but behind a gate, timed and with proof (meter.h)
  *     judge -> rank     END_RUN      the rank calls pkb_teardown
  *     rank -> judge     ENDED
  *     judge -> rank     QUIT
@@ -60,6 +62,8 @@ enum message_kind {
     MESSAGE_QUIT,
     MESSAGE_CRASHED,
     MESSAGE_FAILED,
+    MESSAGE_CLOCK,
+    MESSAGE_ITERATION,
     MESSAGE_KINDS,
 };
 
@@ -97,8 +101,9 @@ void channel_text(char text[static CHANNEL_TEXT_MAX]);
 
 struct job_body {
     int32_t task_number, world, dtype, device;
-    int32_t no_multicast, reserved;
+    int32_t no_multicast, is_bench;
     uint64_t seed;
+    int64_t stall_ms; /* so long may nothing happen on hardware */
 };
 
 /* What a rank is doing, as far as the judge knows. */
@@ -153,12 +158,25 @@ struct calls_body {
     int32_t slots[CHANNEL_CALLS_MAX];
 };
 
+struct clock_body {
+    uint64_t inputs_bytes; /* of the rank's own arena */
+    /* descriptors: the page, the arena */
+};
+
+struct iteration_body {
+    struct calls_body calls;
+    uint32_t round;
+    int32_t is_empty; /* all but the calls: what an empty submission takes */
+    uint64_t input_slot_bytes, output_slot_bytes;
+};
+
 /* Of LOADED, READY, ENTERED, RETURNED, FINISHED, ENDED. */
 struct progress_body {
     int32_t call;       /* ENTERED, RETURNED, FINISHED */
     int32_t code;       /* what the submission's function returned */
     int32_t cuda_error; /* of the stream or device; RETURNED, READY: the last error, not cleared */
     int32_t last_error;
+    int64_t event_ns; /* FINISHED after ITERATION: what the rank's events say of all its calls */
     char text[CHANNEL_TEXT_MAX]; /* LOADED: why not; else empty */
 };
 

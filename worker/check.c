@@ -2,10 +2,12 @@
 
 #include "common/clock.h"
 #include "common/mem.h"
-#include "worker/arena.h"
 #include "worker/grants.h"
-#include "worker/layout.h"
+#include "worker/holdings.h"
 #include "worker/record.h"
+#include "worker/rounds.h"
+#include "worker/stall.h"
+#include "worker/timing.h"
 
 #include <assert.h>
 #include <cuda_runtime_api.h>
@@ -14,7 +16,6 @@
 #include <string.h>
 
 enum {
-    RUNS_MAX = 256,
     FIRST_BATCH_CALLS = 3,
     SECOND_BATCH_CALLS = 2,
     RUN_CALLS = FIRST_BATCH_CALLS + SECOND_BATCH_CALLS,
@@ -23,7 +24,9 @@ enum {
     HOLD_TURNS = 12,   /* enough for that, and fewer than it takes to prove a deadlock */
     HOLD_STEPS = 3,    /* without news of any rank */
     HOLD_STEPS_MAX = 64,
-    SIGNAL_BYTES = 65536,
+    TURN_MS = 1,          /* on hardware, where no device has to see that the judge waits */
+    STALL_LEAD_MS = 1500, /* before the worker looks for who is busy */
+    TIMING_BUDGET_MS = 60000,
 };
 
 struct check {
@@ -32,12 +35,10 @@ struct check {
     struct result *result;
     bool is_decided;
     cudaStream_t stream;
-    struct run *runs[RUNS_MAX];
-    int run_count;
-    uint64_t inputs_bytes, outputs_bytes, signal_bytes;
-    struct arena inputs[WORLD_MAX], outputs[WORLD_MAX];
-    struct symmetric signals;
-    bool has_multicast;
+    struct holdings holdings;
+    struct rounds *rounds; /* NULL: not on hardware */
+    int64_t moved_ms;      /* when a rank said something last */
+    unsigned heard;        /* messages until then */
     /* of the run */
     struct place place;
     struct record *record;
@@ -46,6 +47,19 @@ struct check {
 
 /* ---- waiting for the ranks ---- */
 
+static bool is_hardware(const struct check *check)
+{
+    return check->job->device != DEVICE_SIM;
+}
+
+/* The judge looks before the worker does, who would take a rank that waits for its GPU for busy. */
+static int64_t stall_ms(const struct check *check)
+{
+    int64_t lead_ms = check->job->stall_ms - STALL_LEAD_MS;
+
+    return lead_ms > check->job->stall_ms / 3 ? lead_ms : check->job->stall_ms / 3;
+}
+
 /* One turn, in which a simulator sees that the judge waits. */
 static enum status turn(struct check *check, struct error *err)
 {
@@ -53,6 +67,10 @@ static enum status turn(struct check *check, struct error *err)
 
     if (status != OK) {
         return status;
+    }
+    if (is_hardware(check)) {
+        peers_wait(check->peers, TURN_MS);
+        return OK;
     }
     cudaError_t error = cudaStreamQuery(check->stream);
     if (error != cudaSuccess && error != cudaErrorNotReady) {
@@ -81,11 +99,33 @@ static enum status conclude_failure(struct check *check, struct error *err)
     return status;
 }
 
+/* On hardware: is a kernel on a GPU, and no rank has said a word for too long? What stands still
+ * without a kernel is for the worker, who sees the processes. */
+static void look_for_stall(struct check *check)
+{
+    int64_t now_ms = clock_monotonic_ms();
+
+    if (check->heard != check->peers->heard) {
+        check->heard = check->peers->heard;
+        check->moved_ms = now_ms;
+        return;
+    }
+    if (check->rounds == NULL || now_ms - check->moved_ms < stall_ms(check)) {
+        return;
+    }
+    if (rounds_is_busy(check->rounds)) {
+        stall_report(check->result, &check->place, check->peers, &check->holdings);
+        check->is_decided = true;
+    }
+    check->moved_ms = now_ms;
+}
+
 /* Until all ranks have done what they were told, or the job is decided. */
 static enum status await(struct check *check, struct error *err)
 {
     enum status status = OK;
 
+    check->moved_ms = clock_monotonic_ms();
     while (status == OK && !check->is_decided) {
         status = turn(check, err);
         if (status != OK) {
@@ -102,6 +142,9 @@ static enum status await(struct check *check, struct error *err)
             check->is_decided = true;
         }
         grants_serve(&check->grants, check->peers);
+        if (is_hardware(check) && !check->is_decided) {
+            look_for_stall(check);
+        }
     }
     return status;
 }
@@ -122,116 +165,6 @@ static void tell_all(struct check *check, enum message_kind kind, enum rank_phas
     }
 }
 
-/* ---- start ---- */
-
-static bool is_check_case(const char *name)
-{
-    return strcmp(name, "check") == 0 || strncmp(name, "check/", 6) == 0;
-}
-
-static enum status open_runs(struct check *check, const struct task *task, struct error *err)
-{
-    int world = check->peers->world;
-    enum status status = OK;
-
-    for (int i = 0; i < task_case_count(task); i++) {
-        if (!is_check_case(task_case_name(task, i)) || !task_case_allows_world(task, i, world)) {
-            continue;
-        }
-        for (int variant = 0; variant < task_variant_count(task, i) && status == OK; variant++) {
-            struct run_choice choice = {.case_index = i,
-                                        .variant = variant,
-                                        .world = world,
-                                        .dtype = (enum dtype)check->job->dtype};
-            if (check->run_count == RUNS_MAX) {
-                return error_set(err, ERR_INTERNAL, "over %d runs", RUNS_MAX);
-            }
-            status = run_open(&check->runs[check->run_count], task, &choice, err);
-            check->run_count += status == OK;
-        }
-    }
-    if (status == OK && check->run_count == 0) {
-        status = error_set(err, ERR_INTERNAL, "no check case for a world of %d", world);
-    }
-    return status;
-}
-
-static enum status make_arenas(struct check *check, struct arena *arenas, uint64_t offset,
-                               uint64_t size_bytes, struct error *err)
-{
-    enum status status = OK;
-
-    for (int rank = 0; rank < check->peers->world && status == OK; rank++) {
-        struct arena_place place = {.address = window_address(rank, offset),
-                                    .size_bytes = size_bytes,
-                                    .device_count = arena_device_count(check->peers->world)};
-        status = arena_make(&arenas[rank], arena_device(rank), &place, err);
-    }
-    return status;
-}
-
-/* Memory for the largest run, for all of them. */
-static enum status make_memory(struct check *check, struct error *err)
-{
-    struct symmetric_place signals = {.offset = WINDOW_SYMM,
-                                      .size_bytes = SIGNAL_BYTES,
-                                      .world = check->peers->world,
-                                      .has_multicast = check->has_multicast};
-    enum status status = symmetric_round(&signals, err);
-
-    check->signal_bytes = signals.size_bytes;
-    for (int i = 0; i < check->run_count; i++) {
-        struct layouts layouts;
-        layouts_make(&layouts, check->runs[i]);
-        if (layouts.inputs.arena_bytes > check->inputs_bytes) {
-            check->inputs_bytes = layouts.inputs.arena_bytes;
-        }
-        if (layouts.outputs.arena_bytes > check->outputs_bytes) {
-            check->outputs_bytes = layouts.outputs.arena_bytes;
-        }
-    }
-    uint64_t *sizes[] = {&check->inputs_bytes, &check->outputs_bytes};
-    for (int i = 0; i < 2 && status == OK; i++) {
-        status = arena_round(sizes[i], 0, err);
-    }
-    if (status == OK) {
-        status = make_arenas(check, check->inputs, WINDOW_INPUTS, check->inputs_bytes, err);
-    }
-    if (status == OK) {
-        status = make_arenas(check, check->outputs, WINDOW_OUTPUTS, check->outputs_bytes, err);
-    }
-    if (status == OK) {
-        status = symmetric_make(&check->signals, &signals, err);
-    }
-    return status;
-}
-
-static void attach_all(struct check *check)
-{
-    int world = check->peers->world;
-    struct attach_body body = {.world = world,
-                               .inputs_bytes = check->inputs_bytes,
-                               .outputs_bytes = check->outputs_bytes,
-                               .signal_bytes = check->signal_bytes};
-    int fds[2 * WORLD_MAX + SYMMETRIC_FDS_MAX];
-
-    for (int rank = 0; rank < world; rank++) {
-        fds[rank] = check->inputs[rank].fd;
-        fds[world + rank] = check->outputs[rank].fd;
-    }
-    int fd_count = 2 * world + symmetric_fds(&check->signals, fds + (ptrdiff_t)2 * world);
-    for (int rank = 0; rank < world; rank++) {
-        body.rank = rank;
-        peers_send(check->peers, rank,
-                   &(struct message_parts){.kind = MESSAGE_ATTACH,
-                                           .body = &body,
-                                           .size_bytes = sizeof body,
-                                           .fds = fds,
-                                           .fd_count = fd_count},
-                   RANK_LOADING);
-    }
-}
-
 /* ---- one run ---- */
 
 static enum status on_finished(void *context, int rank, int call, struct error *err)
@@ -246,14 +179,11 @@ static enum status begin_run(struct check *check, const struct layouts *layouts,
     struct run_body *body = xcalloc(1, sizeof *body);
     enum status status = record_prepare(check->record, err);
 
-    for (int rank = 0; rank < check->peers->world && status == OK; rank++) {
-        if (cudaMemset((void *)(uintptr_t)check->signals.arenas[rank].address, 0,
-                       check->signal_bytes) != cudaSuccess) {
-            status = error_set(err, ERR_IO, "cannot clear a signal pad");
-        }
+    if (status == OK) {
+        status = holdings_clear_signals(&check->holdings, err);
     }
     set_stage(check, "setup");
-    grants_begin(&check->grants, check->signal_bytes, check->has_multicast);
+    grants_begin(&check->grants, check->holdings.signal_bytes, check->holdings.has_multicast);
     for (int rank = 0; rank < check->peers->world && status == OK; rank++) {
         status = layouts_describe(layouts, check->place.run, rank, body, err);
         if (status == OK) {
@@ -360,7 +290,39 @@ static enum status call_batch(struct check *check, int first_call, int count, st
     return status == OK && !check->is_decided ? linger(check, err) : status;
 }
 
-static enum status run_steps(struct check *check, const struct layouts *layouts, struct error *err)
+/* The calls were right as far as can be seen by now. */
+static enum status time_run(struct check *check, const struct layouts *layouts, struct error *err)
+{
+    struct timing_options options = {.peers = check->peers,
+                                     .rounds = check->rounds,
+                                     .place = &check->place,
+                                     .layouts = layouts,
+                                     .seed = ~check->job->seed,
+                                     .budget_ms = TIMING_BUDGET_MS};
+    struct timing_end end;
+
+    set_stage(check, "timing");
+    check->peers->finished = NULL;
+    enum status status = timing_run(&options, check->result, &end, err);
+    check->peers->finished = on_finished;
+    if (status != OK) {
+        return status;
+    }
+    check->is_decided = end.is_decided;
+    if (end.has_failed) {
+        return conclude_failure(check, err);
+    }
+    if (end.has_stalled) {
+        stall_report(check->result, &check->place, check->peers, &check->holdings);
+    }
+    for (int rank = 0; rank < check->peers->world && status == OK && !end.is_decided; rank++) {
+        status = record_resume(check->record, rank, err);
+    }
+    return status;
+}
+
+static enum status run_steps(struct check *check, const struct layouts *layouts, bool is_timed,
+                             struct error *err)
 {
     bool is_wrong = false;
     enum status status = begin_run(check, layouts, err);
@@ -376,6 +338,12 @@ static enum status run_steps(struct check *check, const struct layouts *layouts,
     status = call_batch(check, FIRST_BATCH_CALLS, SECOND_BATCH_CALLS, err);
     if (status != OK || check->is_decided) {
         return status;
+    }
+    if (is_timed) {
+        status = time_run(check, layouts, err);
+        if (status != OK || check->is_decided) {
+            return status;
+        }
     }
     set_stage(check, "teardown");
     tell_all(check, MESSAGE_END_RUN, RANK_TEARDOWN);
@@ -395,77 +363,81 @@ static enum status one_run(struct check *check, int index, struct error *err)
 {
     struct layouts layouts;
 
-    check->place = (struct place){.stage = "setup", .run = check->runs[index], .call = -1};
-    layouts_make(&layouts, check->runs[index]);
+    check->place = (struct place){.stage = "setup", .run = check->holdings.runs[index], .call = -1};
+    layouts_make(&layouts, check->holdings.runs[index]);
     check->record = record_open(&(struct record_options){
-        .run = check->runs[index],
+        .run = check->holdings.runs[index],
         .layouts = &layouts,
         .seed = check->job->seed + (uint64_t)index * UINT64_C(0x9e3779b97f4a7c15),
-        .inputs_bytes = check->inputs_bytes,
-        .outputs_bytes = check->outputs_bytes,
+        .inputs_bytes = check->holdings.inputs_bytes,
+        .outputs_bytes = check->holdings.outputs_bytes,
         .calls = RUN_CALLS});
-    enum status status = run_steps(check, &layouts, err);
+    enum status status = run_steps(
+        check, &layouts, index >= check->holdings.run_count - check->holdings.timed_count, err);
     record_close(check->record);
     check->record = NULL;
     grants_release(&check->grants);
     return status;
 }
 
-static void release(struct check *check)
+/* Makes everything, and has the ranks load the library. */
+static enum status start(struct check *check, struct error *err)
 {
-    for (int i = 0; i < check->run_count; i++) {
-        run_close(check->runs[i]);
+    enum status status = OK;
+
+    if (cudaStreamCreateWithFlags(&check->stream, cudaStreamNonBlocking) != cudaSuccess) {
+        return error_set(err, ERR_IO, "the judge cannot make a stream");
     }
-    for (int rank = 0; rank < WORLD_MAX; rank++) {
-        arena_release(&check->inputs[rank]);
-        arena_release(&check->outputs[rank]);
+    status = holdings_open_runs(&check->holdings, check->job, err);
+    if (status == OK) {
+        status = holdings_make(&check->holdings, err);
     }
-    symmetric_release(&check->signals);
+    if (status == OK) {
+        status = await(check, err); /* for HELLO */
+    }
+    if (status == OK && !check->is_decided && is_hardware(check)) {
+        struct rounds_options options = {.peers = check->peers, .stall_ms = stall_ms(check)};
+        status = rounds_open(&check->rounds, &options, err);
+    }
+    if (status == OK && !check->is_decided) {
+        holdings_attach(&check->holdings, check->peers);
+        status = await(check, err);
+    }
+    if (status == OK && !check->is_decided && check->holdings.timed_count > 0) {
+        int fds[WORLD_MAX];
+        for (int rank = 0; rank < check->peers->world; rank++) {
+            fds[rank] = check->holdings.inputs[rank].fd;
+        }
+        rounds_announce(check->rounds, fds, check->holdings.inputs_bytes);
+        status = await(check, err);
+    }
+    return status;
 }
 
 enum status check_job(struct peers *peers, const struct job_body *job, struct result *result,
                       struct error *err)
 {
     struct check *check = xcalloc(1, sizeof *check);
-    char number[16];
 
     check->peers = peers;
     check->job = job;
     check->result = result;
     check->place = (struct place){.stage = "start", .call = -1};
-    check->has_multicast = !job->no_multicast && multicast_is_possible(peers->world);
+    check->holdings.has_multicast = !job->no_multicast && multicast_is_possible(peers->world);
     peers->context = check;
     peers->finished = on_finished;
     set_stage(check, "start");
-    (void)snprintf(number, sizeof number, "%d", job->task_number);
-    const struct task *task = task_find(number);
-    enum status status = task == NULL ? error_set(err, ERR_INTERNAL, "no task %s", number) : OK;
-    if (status == OK &&
-        cudaStreamCreateWithFlags(&check->stream, cudaStreamNonBlocking) != cudaSuccess) {
-        status = error_set(err, ERR_IO, "the judge cannot make a stream");
-    }
-    if (status == OK) {
-        status = open_runs(check, task, err);
-    }
-    if (status == OK) {
-        status = make_memory(check, err);
-    }
-    if (status == OK) {
-        status = await(check, err); /* for HELLO */
-    }
-    if (status == OK && !check->is_decided) {
-        attach_all(check);
-        status = await(check, err);
-    }
-    for (int i = 0; i < check->run_count && status == OK && !check->is_decided; i++) {
+    enum status status = start(check, err);
+    for (int i = 0; i < check->holdings.run_count && status == OK && !check->is_decided; i++) {
         status = one_run(check, i, err);
     }
     if (status == OK && !check->is_decided) {
         report_verdict(result, &(struct place){.stage = "check", .call = -1}, VERDICT_ACCEPTED,
-                       NULL, "%d runs of %d calls are right, world %d", check->run_count, RUN_CALLS,
-                       peers->world);
+                       NULL, "%d runs of %d calls are right, world %d", check->holdings.run_count,
+                       RUN_CALLS, peers->world);
     }
-    release(check);
+    rounds_close(check->rounds);
+    holdings_release(&check->holdings);
     free(check);
     return status;
 }

@@ -6,7 +6,8 @@
 #include "worker/build.h"
 #include "worker/loop.h"
 #include "worker/naming.h"
-#include "worker/schedules.h"
+#include "worker/running.h"
+#include "worker/slot.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -16,22 +17,29 @@ struct evaluation {
     const struct evaluation_settings *settings;
     struct evaluation_job job;
     struct result result;
+    struct slot_lease slot;
     /* building */
     struct build build;
     struct box *box; /* NULL: not building */
     struct capture output;
     struct loop_watch *box_watch, *output_watch;
     struct loop_timer *late;
-    struct build_end end;
     bool is_stopped;
     /* running */
-    struct schedules *schedules;
+    struct running *running;
     int64_t started_ms;
 };
 
 static void finish(struct evaluation *evaluation)
 {
-    build_remove(&evaluation->build);
+    for (int layer = 0; layer < LAYERS; layer++) {
+        if ((evaluation->settings->node->waived >> layer & 1) != 0) {
+            char *flag = xasprintf("insecure:%s", layer_name((enum layer)layer));
+            result_add_flag(&evaluation->result, flag);
+            free(flag);
+        }
+    }
+    build_release(&evaluation->build);
     evaluation->job.done(evaluation->job.context);
 }
 
@@ -39,7 +47,7 @@ static void on_run_done(void *context)
 {
     struct evaluation *evaluation = context;
 
-    schedules_finish(evaluation->schedules, &evaluation->result);
+    running_finish(evaluation->running, &evaluation->result);
     naming_apply(&evaluation->result, evaluation->job.task, evaluation->job.world,
                  evaluation->job.dtype);
     evaluation->result.run_ms = clock_monotonic_ms() - evaluation->started_ms;
@@ -52,25 +60,20 @@ static void start_run(struct evaluation *evaluation)
     const struct evaluation_settings *settings = evaluation->settings;
     const struct evaluation_job *job = &evaluation->job;
     struct error err = {0};
-    struct schedules_options options = {
-        .launch = {.bin_dir = settings->bin_dir,
-                   .sim_dir = settings->sim_dir,
-                   .nccl_dir = settings->nccl_dir,
-                   .cuda_home = settings->cuda_home,
-                   .library = evaluation->build.library,
-                   .job = {.task_number = task_number(job->task),
-                           .world = job->world,
-                           .dtype = (int32_t)job->dtype,
-                           .device = (int32_t)job->device,
-                           .no_multicast = settings->no_multicast,
-                           .seed = job->seed},
-                   .schedule_seed = settings->schedule_seed,
-                   .fuel = settings->fuel},
-        .limits = {.run_ms = settings->run_ms, .stall_ms = settings->stall_ms},
-        .count = settings->schedules,
-        .task = task_name(job->task),
-        .source = job->source,
-        .source_bytes = job->source_bytes};
+    struct launch_options options = {.node = settings->node,
+                                     .slot = evaluation->slot.number,
+                                     .library = evaluation->build.library,
+                                     .job = {.task_number = task_number(job->task),
+                                             .world = job->world,
+                                             .dtype = (int32_t)job->dtype,
+                                             .device = (int32_t)job->device,
+                                             .no_multicast = settings->no_multicast,
+                                             .is_bench = job->is_bench,
+                                             .seed = job->seed,
+                                             .stall_ms = settings->stall_ms},
+                                     .schedule_seed = settings->schedule_seed,
+                                     .fuel = settings->fuel};
+    struct running_limits limits = {.run_ms = settings->run_ms, .stall_ms = settings->stall_ms};
     struct result built = evaluation->result;
 
     /* Log, time and flags of the build stay. */
@@ -79,7 +82,8 @@ static void start_run(struct evaluation *evaluation)
     built.message = built.stage = NULL;
     evaluation->result = built;
     evaluation->started_ms = clock_monotonic_ms();
-    if (schedules_start(&evaluation->schedules, &options, on_run_done, evaluation, &err) != OK) {
+    if (running_start(&evaluation->running, &options, &limits, on_run_done, evaluation, &err) !=
+        OK) {
         evaluation->result.verdict = VERDICT_INTERNAL_ERROR;
         evaluation->result.stage = xstrdup("start");
         evaluation->result.message = xstrdup(err.message);
@@ -102,7 +106,7 @@ static void end_build(struct evaluation *evaluation)
 {
     (void)capture_read(&evaluation->output);
     close_build(evaluation);
-    build_judge(&evaluation->build, &evaluation->end, &evaluation->output, &evaluation->result);
+    build_judge(&evaluation->build, &evaluation->output, &evaluation->result);
     capture_release(&evaluation->output);
     evaluation->result.build_ms = clock_monotonic_ms() - evaluation->started_ms;
     if (evaluation->result.verdict == VERDICT_ACCEPTED && !evaluation->is_stopped) {
@@ -121,8 +125,7 @@ static void on_build_box(void *context, unsigned events)
 
     (void)events;
     while ((status = box_next(evaluation->box, &event, &err)) == OK) {
-        if (event.kind == BOX_ENDED) {
-            evaluation->end.wait_status = event.wait_status;
+        if (build_note(&evaluation->build, &event)) {
             box_kill(evaluation->box); /* whatever the compiler left behind */
         }
     }
@@ -149,7 +152,7 @@ static void on_build_late(void *context)
 {
     struct evaluation *evaluation = context;
 
-    evaluation->end.is_late = true;
+    evaluation->build.is_late = true;
     box_kill(evaluation->box);
 }
 
@@ -161,11 +164,8 @@ static enum status start_build(struct evaluation *evaluation, struct error *err)
     if (status != OK) {
         return status;
     }
-    struct box_program program = {.argv = evaluation->build.argv,
-                                  .env = evaluation->build.env,
-                                  .directory = evaluation->build.directory,
-                                  .output = output,
-                                  .limits = evaluation->build.limits};
+    struct box_program program = evaluation->build.program;
+    program.output = output;
     status = box_start(&evaluation->box, &program, 1, err);
     close(output);
     if (status != OK) {
@@ -185,8 +185,7 @@ enum status evaluation_start(struct evaluation **evaluation,
                              const struct evaluation_settings *settings,
                              const struct evaluation_job *job, struct error *err)
 {
-    struct build_options options = {.work_dir = settings->work_dir,
-                                    .cuda_home = settings->cuda_home,
+    struct build_options options = {.node = settings->node,
                                     .task = job->task,
                                     .dtype = job->dtype,
                                     .source = job->source,
@@ -198,14 +197,21 @@ enum status evaluation_start(struct evaluation **evaluation,
     made->job = *job;
     made->result.rank = -1;
     made->started_ms = clock_monotonic_ms();
-    enum status status = build_prepare(&made->build, &options, err);
+    enum status status = slot_take(&made->slot, settings->node->uid_base, err);
+    if (status != OK) {
+        free(made);
+        return status;
+    }
+    options.slot = made->slot.number;
+    status = build_prepare(&made->build, &options, err);
     if (status == OK) {
         status = start_build(made, err);
         if (status != OK) {
-            build_remove(&made->build);
+            build_release(&made->build);
         }
     }
     if (status != OK) {
+        slot_release(&made->slot);
         free(made);
         return status;
     }
@@ -215,10 +221,10 @@ enum status evaluation_start(struct evaluation **evaluation,
 
 enum job_stage evaluation_stage(const struct evaluation *evaluation)
 {
-    if (evaluation->schedules == NULL) {
+    if (evaluation->running == NULL) {
         return STAGE_BUILDING;
     }
-    return schedules_is_checking(evaluation->schedules) ? STAGE_CHECKING : STAGE_WAITING;
+    return running_is_checking(evaluation->running) ? STAGE_CHECKING : STAGE_WAITING;
 }
 
 void evaluation_stop(struct evaluation *evaluation)
@@ -226,8 +232,8 @@ void evaluation_stop(struct evaluation *evaluation)
     evaluation->is_stopped = true;
     if (evaluation->box != NULL) {
         box_kill(evaluation->box);
-    } else if (evaluation->schedules != NULL) {
-        schedules_stop(evaluation->schedules);
+    } else if (evaluation->running != NULL) {
+        running_stop(evaluation->running);
     }
 }
 
@@ -242,8 +248,9 @@ void evaluation_close(struct evaluation *evaluation)
         return;
     }
     assert(evaluation->box == NULL);
-    schedules_close(evaluation->schedules);
+    running_close(evaluation->running);
     result_release(&evaluation->result);
-    build_remove(&evaluation->build);
+    build_release(&evaluation->build);
+    slot_release(&evaluation->slot);
     free(evaluation);
 }

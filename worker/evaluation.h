@@ -10,18 +10,19 @@
 #include "common/job.h"
 #include "common/result.h"
 #include "tasks/task.h"
+#include "worker/sandbox.h"
+
+#include <stdbool.h>
 
 struct evaluation;
 
 /* Of the node, the same for all jobs; lives longer than they do. */
 struct evaluation_settings {
-    const char *bin_dir, *sim_dir, *nccl_dir, *cuda_home;
-    const char *work_dir;
-    bool no_multicast;            /* even where the devices have it */
-    uint64_t schedule_seed, fuel; /* of the first schedule; of each */
-    int schedules;                /* to try on the simulator */
-    int64_t build_ms, run_ms;     /* at most */
-    int64_t stall_ms;             /* so long may nothing happen */
+    const struct sandbox_node *node;
+    bool no_multicast; /* even where the devices have it */
+    uint64_t schedule_seed, fuel;
+    int64_t build_ms, run_ms; /* at most */
+    int64_t stall_ms;         /* so long may nothing happen */
 };
 
 struct evaluation_job {
@@ -30,6 +31,7 @@ struct evaluation_job {
     enum dtype dtype;
     enum device_kind device;
     uint64_t seed;
+    bool is_bench;      /* times the cases "bench", too; on hardware only */
     const char *source; /* borrowed until `done` */
     size_t source_bytes;
     void (*done)(void *context);

@@ -36,7 +36,8 @@ struct plan_of_start {
     int to_rank[WORLD_MAX];  /* the ranks' ends */
     int client[CLIENTS_MAX]; /* the clients' ends of the simulator's sockets */
     int server[CLIENTS_MAX]; /* the simulator's */
-    int page, judge_job;
+    int page, judge_job, filter;
+    struct sandbox *judge, *ranks, *simd;
     int output[WORLD_MAX], own_output, report;
 };
 
@@ -130,11 +131,12 @@ static enum status make_sockets(struct launch *launch, struct plan_of_start *pla
     return status;
 }
 
-static void set_program(struct plan_of_start *plan, int number, int output)
+static void set_program(struct plan_of_start *plan, int number, struct sandbox *sandbox, int output)
 {
     plan->programs[number].argv = plan->args[number];
     plan->programs[number].env = plan->env[number];
     plan->programs[number].output = output;
+    plan->programs[number].sandbox = sandbox;
 }
 
 static void give_fd(struct plan_of_start *plan, int number, int fd)
@@ -152,16 +154,15 @@ static bool is_simulated(const struct plan_of_start *plan)
 
 /* Where a program finds CUDA. The simulator's libraries come first where it is the device; our
  * libnccl where NCCL's own cannot run; otherwise what the node has. */
-static char *library_path(const struct launch_options *options)
+static char *library_path(enum device_kind device, const struct sandbox_paths *inside)
 {
-    switch ((enum device_kind)options->job.device) {
+    switch (device) {
     case DEVICE_SIM:
-        return xasprintf("LD_LIBRARY_PATH=%s:%s:%s/lib64", options->sim_dir, options->nccl_dir,
-                         options->cuda_home);
+        return xasprintf("LD_LIBRARY_PATH=%s:%s:%s/lib64", inside->sim, inside->nccl, inside->cuda);
     case DEVICE_CUDA_SHARED:
-        return xasprintf("LD_LIBRARY_PATH=%s:%s/lib64", options->nccl_dir, options->cuda_home);
+        return xasprintf("LD_LIBRARY_PATH=%s:%s/lib64", inside->nccl, inside->cuda);
     default:
-        return xasprintf("LD_LIBRARY_PATH=%s/lib64", options->cuda_home);
+        return xasprintf("LD_LIBRARY_PATH=%s/lib64", inside->cuda);
     }
 }
 
@@ -172,7 +173,8 @@ static void set_cuda_env(struct plan_of_start *plan, int number, int client)
     char **env = plan->env[number];
     int count = 0;
 
-    env[count++] = text(plan, library_path(plan->options));
+    env[count++] = text(plan, library_path((enum device_kind)plan->options->job.device,
+                                           &plan->programs[number].sandbox->inside));
     env[count++] = (char *)"CUDA_MODULE_LOADING=EAGER";
     if (is_simulated(plan)) {
         env[count++] = text(plan, xasprintf("PKB_SIM_FD=%d", plan->client[client]));
@@ -190,10 +192,10 @@ static void plan_judge(struct plan_of_start *plan, int world)
 {
     char **args = plan->args[LAUNCH_JUDGE];
 
-    set_program(plan, LAUNCH_JUDGE, plan->own_output);
+    set_program(plan, LAUNCH_JUDGE, plan->judge, plan->own_output);
     set_cuda_env(plan, LAUNCH_JUDGE, world);
     give_fd(plan, LAUNCH_JUDGE, plan->judge_job);
-    args[0] = text(plan, xasprintf("%s/pkb-judge", plan->options->bin_dir));
+    args[0] = text(plan, xasprintf("%s/pkb-judge", plan->options->node->bin_dir));
     args[1] = (char *)"--worker";
     args[2] = text(plan, xasprintf("%d", plan->judge_job));
 }
@@ -204,12 +206,13 @@ static void plan_rank(struct plan_of_start *plan, int rank)
     char **args = plan->args[number];
     int count = 0;
 
-    set_program(plan, number, plan->output[rank]);
+    set_program(plan, number, plan->ranks, plan->output[rank]);
     set_cuda_env(plan, number, rank);
     give_fd(plan, number, plan->to_rank[rank]);
     give_fd(plan, number, plan->page);
     plan->programs[number].limits.files = RANK_FILES;
-    args[count++] = text(plan, xasprintf("%s/pkb-rank", plan->options->bin_dir));
+    plan->programs[number].directory = plan->ranks->inside.tmp;
+    args[count++] = plan->ranks->inside.rank;
     args[count++] = (char *)"--judge";
     args[count++] = text(plan, xasprintf("%d", plan->to_rank[rank]));
     args[count++] = (char *)"--page";
@@ -217,7 +220,12 @@ static void plan_rank(struct plan_of_start *plan, int rank)
     args[count++] = (char *)"--rank";
     args[count++] = text(plan, xasprintf("%d", rank));
     args[count++] = (char *)"--solution";
-    args[count++] = (char *)plan->options->library;
+    args[count++] = text(plan, xasprintf("%s/solution.so", plan->ranks->inside.source));
+    if (plan->filter >= 0) {
+        give_fd(plan, number, plan->filter);
+        args[count++] = (char *)"--filter";
+        args[count++] = text(plan, xasprintf("%d", plan->filter));
+    }
 }
 
 static void plan_simulator(struct plan_of_start *plan, int world)
@@ -227,8 +235,8 @@ static void plan_simulator(struct plan_of_start *plan, int world)
     char **args = plan->args[number];
     int count = 0;
 
-    set_program(plan, number, plan->own_output);
-    args[count++] = text(plan, xasprintf("%s/pkb-simd", options->bin_dir));
+    set_program(plan, number, plan->simd, plan->own_output);
+    args[count++] = plan->simd->inside.simd;
     args[count++] = (char *)"--devices";
     args[count++] = text(plan, xasprintf("%d", world));
     for (int client = 0; client <= world; client++) {
@@ -238,10 +246,11 @@ static void plan_simulator(struct plan_of_start *plan, int world)
                                       : xasprintf("judge=%d", plan->server[client]));
         give_fd(plan, number, plan->server[client]);
     }
+    const struct sandbox_paths *inside = &plan->simd->inside;
     const char *const images[] = {
-        options->library,
-        text(plan, xasprintf("%s/libnccl.so.2", options->nccl_dir)),
-        text(plan, xasprintf("%s/libcublasLt.so.13", options->sim_dir)),
+        text(plan, xasprintf("%s/solution.so", inside->source)),
+        text(plan, xasprintf("%s/libnccl.so.2", inside->nccl)),
+        text(plan, xasprintf("%s/libcublasLt.so.13", inside->sim)),
     };
     for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
         args[count++] = (char *)"--image";
@@ -257,6 +266,44 @@ static void plan_simulator(struct plan_of_start *plan, int world)
     args[count++] = text(plan, xasprintf("%llu", DEVICE_MEMORY_BYTES));
     assert(count < ARGS_MAX);
     give_fd(plan, number, plan->report);
+}
+
+static enum status open_sandbox(struct sandbox **sandbox, const struct plan_of_start *plan,
+                                enum sandbox_policy policy, struct error *err)
+{
+    const struct launch_options *options = plan->options;
+    struct sandbox_options made = {.policy = policy,
+                                   .slot = options->slot,
+                                   .device = (enum device_kind)options->job.device,
+                                   .world = options->job.world};
+
+    return sandbox_open(sandbox, options->node, &made, err);
+}
+
+static enum status make_sandboxes(struct launch *launch, struct plan_of_start *plan,
+                                  struct error *err)
+{
+    int library = plan->options->library;
+    int filter = plan->options->node->filters[FILTER_RANK_END];
+
+    enum status status = open_sandbox(&launch->judge_sandbox, plan, SANDBOX_JUDGE, err);
+    if (status == OK) {
+        status = open_sandbox(&launch->ranks_sandbox, plan, SANDBOX_RANKS, err);
+    }
+    if (status == OK) {
+        status = sandbox_add_file(launch->ranks_sandbox, library, "solution.so", err);
+    }
+    if (status == OK && is_simulated(plan)) {
+        status = open_sandbox(&launch->simd_sandbox, plan, SANDBOX_SIMD, err);
+        if (status == OK) {
+            status = sandbox_add_file(launch->simd_sandbox, library, "solution.so", err);
+        }
+    }
+    plan->judge = launch->judge_sandbox;
+    plan->ranks = launch->ranks_sandbox;
+    plan->simd = launch->simd_sandbox;
+    plan->filter = filter;
+    return status;
 }
 
 static enum status send_job(const struct launch *launch, const struct plan_of_start *plan,
@@ -305,6 +352,9 @@ enum status launch_start(struct launch *launch, const struct launch_options *opt
         status = make_sockets(&made, plan, err);
     }
     if (status == OK) {
+        status = make_sandboxes(&made, plan, err);
+    }
+    if (status == OK) {
         status = send_job(&made, plan, err);
     }
     if (status == OK) {
@@ -330,6 +380,10 @@ enum status launch_start(struct launch *launch, const struct launch_options *opt
 void launch_release(struct launch *launch)
 {
     box_close(launch->box);
+    sandbox_close(launch->judge_sandbox);
+    sandbox_close(launch->ranks_sandbox);
+    sandbox_close(launch->simd_sandbox);
+    launch->judge_sandbox = launch->ranks_sandbox = launch->simd_sandbox = NULL;
     for (int rank = 0; rank < WORLD_MAX; rank++) {
         capture_release(&launch->outputs[rank]);
     }

@@ -1,6 +1,6 @@
 /*
- * launch.h — the programs that run one job: pkb-judge, a pkb-rank for each rank and, for the
- * simulator, pkb-simd, in one box, with the sockets between them.
+ * launch.h — the programs that run one job: pkb-judge, a pkb-rank for each rank in a sandbox that
+ * they share and, for the simulator, pkb-simd in one of its own, with the sockets between them.
  */
 #pragma once
 
@@ -8,15 +8,12 @@
 #include "worker/box.h"
 #include "worker/capture.h"
 #include "worker/channel.h"
-
-enum { LAUNCH_PATH_MAX = 512 };
+#include "worker/sandbox.h"
 
 struct launch_options {
-    const char *bin_dir;  /* our programs */
-    const char *sim_dir;  /* the simulator's libraries */
-    const char *nccl_dir; /* our libnccl */
-    const char *cuda_home;
-    const char *library; /* the submission's */
+    const struct sandbox_node *node;
+    int slot;
+    int library; /* the submission's, a sealed memory file */
     struct job_body job;
     uint64_t schedule_seed;
     uint64_t fuel; /* thread-instructions of the whole job */
@@ -27,6 +24,7 @@ enum { LAUNCH_JUDGE = 0, LAUNCH_RANK_0 = 1 };
 
 struct launch {
     struct box *box;
+    struct sandbox *judge_sandbox, *ranks_sandbox, *simd_sandbox;
     int world;
     int judge;                         /* socket to the judge */
     int report;                        /* end of the pipe from pkb-simd: lines of JSON; -1: none */

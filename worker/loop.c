@@ -3,6 +3,7 @@
 #include "common/mem.h"
 
 #include <assert.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <uv.h>
 
@@ -112,12 +113,16 @@ static void on_signal(uv_signal_t *handle, int number)
 struct loop_signal *loop_signal_open(int number, void (*caught)(void *context), void *context)
 {
     struct loop_signal *made = xcalloc(1, sizeof *made);
+    sigset_t unblocked;
 
     made->caught = caught;
     made->context = context;
     uv_signal_init(uv_default_loop(), &made->handle);
     int failed = uv_signal_start(&made->handle, on_signal, number);
     assert(failed == 0);
+    sigemptyset(&unblocked);
+    sigaddset(&unblocked, number);
+    sigprocmask(SIG_UNBLOCK, &unblocked, NULL);
     return made;
 }
 

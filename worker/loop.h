@@ -25,6 +25,7 @@ struct loop_timer *loop_timer_open(int64_t first_ms, int64_t repeat_ms, void (*f
                                    void *context);
 void loop_timer_close(struct loop_timer *timer);
 
+/* A signal that was blocked until now is caught if it came. */
 struct loop_signal *loop_signal_open(int number, void (*caught)(void *context), void *context);
 void loop_signal_close(struct loop_signal *signal);
 

@@ -4,7 +4,7 @@
 #include "common/mem.h"
 #include "worker/agent.h"
 #include "worker/once.h"
-#include "worker/schedules.h"
+#include "worker/selftest.h"
 #include "worker/toolchain.h"
 #include "worker/workplace.h"
 
@@ -28,21 +28,26 @@ enum { EXIT_TROUBLE = 1, EXIT_USAGE = 2, EXIT_LACKING = 78 };
 static const char usage[] =
     "usage: pkb-worker --server URL --token-file FILE --name NODE --device sim [--slots N]\n"
     "       pkb-worker --once FILE.cu --task TASK --world W [--dtype DTYPE] [--seed N]\n"
-    "       pkb-worker --once FILE.cu --replay FILE.json\n"
+    "                  [--device DEVICE] [--bench]\n"
     "\n"
     "The first form leases jobs from a server until SIGTERM, and then ends the jobs that it has.\n"
-    "The second evaluates one file and prints the result as JSON. The third repeats exactly\n"
-    "one schedule of an earlier evaluation: FILE.json is its result, or the 'replay' of it.\n"
+    "The second evaluates one file and prints the result as JSON.\n"
     "\n"
+    "  --device DEVICE       cuda: a GPU for each rank; cuda-shared: ranks share GPUs; sim (sim)\n"
+    "  --bench               times the task's cases 'bench', too; not on the simulator\n"
     "  --work-dir DIR        directories of jobs go below it (TMPDIR or /tmp)\n"
     "  --bin-dir DIR         our programs (where pkb-worker is); the simulator's libraries are in\n"
     "                        its ../lib/sim\n"
-    "  --seed-schedule N     the order in which the simulator runs things, of the first run (1)\n"
-    "  --schedules K         so many such orders are tried, N, N + 1, ... (3)\n"
+    "  --seed-schedule N     the order in which the simulator runs things (1)\n"
     "  --stall-ms N          nothing may happen for so long (10000)\n"
     "  --build-ms N          a build may take so long (60000)\n"
     "  --run-ms N            a job may run so long (300000)\n"
-    "  --fuel N              thread-instructions in the simulator for one schedule (5000000000)\n"
+    "  --bwrap FILE          bubblewrap (/usr/bin/bwrap)\n"
+    "  --slot-uid-base N     the first of the users that programs of jobs run as, four a job "
+    "(64000)\n"
+    "  --insecure=LAYER,...  do without these layers of the sandbox; results say so and are not "
+    "ranked\n"
+    "  --fuel N              thread-instructions in the simulator for one job (5000000000)\n"
     "  --no-multicast        symmetric memory has no multicast address, even where GPUs can do it\n"
     "\n"
     "CUDA_HOME (/usr/local/cuda) says where nvcc is. Exit codes: 0 ended as asked, 1 trouble, 2 "
@@ -52,9 +57,9 @@ static const char usage[] =
 struct options {
     struct agent_options agent;
     struct once_options once;
-    const char *token_file, *task, *work_dir, *replay_file;
-    struct replay replay;
-    uint64_t world, slots, seed, schedule_seed, schedules, fuel, stall_ms, build_ms, run_ms;
+    const char *token_file, *task, *work_dir;
+    struct sandbox_node node;
+    uint64_t world, slots, seed, schedule_seed, fuel, stall_ms, build_ms, run_ms;
     bool has_seed, no_multicast;
 };
 
@@ -83,28 +88,18 @@ static enum status read_word(int *to, const char *option, const char *text,
 }
 
 static const struct option option_table[] = {
-    {"server", required_argument, NULL, 's'},
-    {"token-file", required_argument, NULL, 't'},
-    {"name", required_argument, NULL, 'n'},
-    {"device", required_argument, NULL, 'd'},
-    {"slots", required_argument, NULL, 'l'},
-    {"once", required_argument, NULL, 'o'},
-    {"task", required_argument, NULL, 'T'},
-    {"world", required_argument, NULL, 'w'},
-    {"dtype", required_argument, NULL, 'y'},
-    {"seed", required_argument, NULL, 'e'},
-    {"work-dir", required_argument, NULL, 'W'},
-    {"bin-dir", required_argument, NULL, 'b'},
-    {"stall-ms", required_argument, NULL, 'S'},
-    {"seed-schedule", required_argument, NULL, 'c'},
-    {"schedules", required_argument, NULL, 'k'},
-    {"replay", required_argument, NULL, 'r'},
-    {"build-ms", required_argument, NULL, 'B'},
-    {"run-ms", required_argument, NULL, 'R'},
-    {"fuel", required_argument, NULL, 'f'},
-    {"no-multicast", no_argument, NULL, 'm'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
+    {"server", required_argument, NULL, 's'},   {"token-file", required_argument, NULL, 't'},
+    {"name", required_argument, NULL, 'n'},     {"device", required_argument, NULL, 'd'},
+    {"slots", required_argument, NULL, 'l'},    {"once", required_argument, NULL, 'o'},
+    {"task", required_argument, NULL, 'T'},     {"world", required_argument, NULL, 'w'},
+    {"dtype", required_argument, NULL, 'y'},    {"seed", required_argument, NULL, 'e'},
+    {"work-dir", required_argument, NULL, 'W'}, {"bin-dir", required_argument, NULL, 'b'},
+    {"stall-ms", required_argument, NULL, 'S'}, {"seed-schedule", required_argument, NULL, 'c'},
+    {"build-ms", required_argument, NULL, 'B'}, {"run-ms", required_argument, NULL, 'R'},
+    {"bwrap", required_argument, NULL, 'p'},    {"slot-uid-base", required_argument, NULL, 'u'},
+    {"insecure", required_argument, NULL, 'i'}, {"fuel", required_argument, NULL, 'f'},
+    {"no-multicast", no_argument, NULL, 'm'},   {"bench", no_argument, NULL, 'x'},
+    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
 };
 
 static enum status read_text_option(struct options *options, int option, const char *text,
@@ -123,9 +118,6 @@ static enum status read_text_option(struct options *options, int option, const c
     case 'o':
         options->once.file = text;
         break;
-    case 'r':
-        options->replay_file = text;
-        break;
     case 'T':
         options->task = text;
         break;
@@ -134,6 +126,9 @@ static enum status read_text_option(struct options *options, int option, const c
         break;
     case 'b':
         *bin_dir = text;
+        break;
+    case 'p':
+        options->node.bwrap = text;
         break;
     case 'h':
         (void)fputs(usage, stdout);
@@ -147,6 +142,7 @@ static enum status read_text_option(struct options *options, int option, const c
 static enum status read_option(struct options *options, int option, const char *text,
                                struct error *err)
 {
+    uint64_t uid_base = 0;
     int word = 0;
     enum status status = OK;
 
@@ -162,6 +158,9 @@ static enum status read_option(struct options *options, int option, const char *
     case 'm':
         options->no_multicast = true;
         return OK;
+    case 'x':
+        options->once.job.is_bench = true;
+        return OK;
     case 'l':
         return read_number(&options->slots, "slots", text, SLOTS_MAX, err);
     case 'w':
@@ -171,14 +170,18 @@ static enum status read_option(struct options *options, int option, const char *
         return read_number(&options->seed, "seed", text, UINT64_MAX, err);
     case 'c':
         return read_number(&options->schedule_seed, "seed-schedule", text, UINT64_MAX, err);
-    case 'k':
-        return read_number(&options->schedules, "schedules", text, SCHEDULES_MAX, err);
     case 'f':
         return read_number(&options->fuel, "fuel", text, UINT64_MAX, err);
     case 'S':
         return read_number(&options->stall_ms, "stall-ms", text, INT32_MAX, err);
     case 'B':
         return read_number(&options->build_ms, "build-ms", text, INT32_MAX, err);
+    case 'u':
+        status = read_number(&uid_base, "slot-uid-base", text, UINT32_MAX / 2, err);
+        options->node.uid_base = (uid_t)uid_base;
+        return status;
+    case 'i':
+        return layers_read(&options->node.waived, text, err);
     case 'R':
         return read_number(&options->run_ms, "run-ms", text, INT32_MAX, err);
     default:
@@ -235,9 +238,10 @@ static enum status run_agent(struct options *options, struct error *err)
         status = workplace_init(&workplace, options->work_dir, options->agent.name, err);
     }
     if (status == OK) {
-        struct evaluation_settings settings = *options->agent.settings;
-        settings.work_dir = workplace.path;
-        options->agent.settings = &settings;
+        options->node.work_dir = workplace.path;
+        status = selftest_run(&options->node, err);
+    }
+    if (status == OK) {
         options->agent.token = token;
         options->agent.slots = (int)options->slots;
         status = agent_run(&options->agent, err);
@@ -246,44 +250,12 @@ static enum status run_agent(struct options *options, struct error *err)
     return status;
 }
 
-/* All but the source comes from the replay. */
-static enum status take_replay(struct options *options, struct evaluation_settings *settings,
-                               struct error *err)
-{
-    struct replay *replay = &options->replay;
-
-    if (options->task != NULL || options->world != 0 || options->has_seed) {
-        return error_field(err, ERR_INVALID, "replay",
-                           "--task, --world and --seed come from the file of --replay");
-    }
-    enum status status = once_read_replay(replay, options->replay_file, err);
-    if (status == OK) {
-        options->once.replay = replay;
-        options->task = replay->task;
-        options->world = (uint64_t)replay->world;
-        options->once.job.dtype = replay->dtype;
-        options->once.job.device = DEVICE_SIM;
-        options->seed = replay->seed;
-        options->has_seed = true;
-        settings->no_multicast = replay->no_multicast;
-        settings->schedule_seed = replay->schedule_seed;
-        settings->schedules = 1;
-        settings->fuel = replay->fuel;
-        settings->stall_ms = replay->stall_ms;
-    }
-    return status;
-}
-
 static enum status run_once(struct options *options, struct evaluation_settings *settings,
                             struct error *err)
 {
     struct workplace workplace = {.lock = -1};
     struct evaluation_job *job = &options->once.job;
-    enum status status = OK;
 
-    if (options->replay_file != NULL && (status = take_replay(options, settings, err)) != OK) {
-        return status;
-    }
     job->task = options->task == NULL ? NULL : task_find(options->task);
     if (job->task == NULL) {
         return error_field(err, ERR_INVALID, "task", "--task has to name a task");
@@ -301,22 +273,57 @@ static enum status run_once(struct options *options, struct evaluation_settings 
     if (!options->has_seed && getrandom(&job->seed, sizeof job->seed, 0) != sizeof job->seed) {
         return error_set(err, ERR_IO, "cannot draw a seed: %m");
     }
-    status = workplace_init(&workplace, options->work_dir, NULL, err);
+    enum status status = workplace_init(&workplace, options->work_dir, NULL, err);
     if (status == OK) {
-        settings->work_dir = workplace.path;
+        options->node.work_dir = workplace.path;
+        status = selftest_run(&options->node, err);
+    }
+    if (status == OK) {
         status = once_run(settings, &options->once, err);
     }
     workplace_release(&workplace);
     return status;
 }
 
+static enum status prepare_node(struct sandbox_node *node, struct error *err)
+{
+    unsigned of_root = 1U << LAYER_UID | 1U << LAYER_CGROUP;
+    enum status status = OK;
+
+    if (geteuid() != 0 && (node->waived & of_root) != of_root) {
+        return error_set(
+            err, ERR_UNAVAILABLE,
+            "missing layers of the sandbox: uid, cgroup: only root can give programs of "
+            "jobs users and cgroups of their own; run pkb-worker as root, or with "
+            "--insecure=uid,cgroup, and then its results are marked and not ranked");
+    }
+    if ((node->waived >> LAYER_CGROUP & 1) == 0) {
+        status = cgroup_prepare(err);
+    }
+    return status == OK ? sandbox_node_init(node, err) : status;
+}
+
+static enum status check_device(const struct options *options, struct error *err)
+{
+    if (options->agent.device != DEVICE_SIM && options->once.file == NULL) {
+        return error_field(err, ERR_UNAVAILABLE, "device",
+                           "a worker of a server evaluates on the simulator only: --device sim");
+    }
+    if (options->once.job.is_bench && options->once.job.device == DEVICE_SIM) {
+        return error_field(err, ERR_INVALID, "bench",
+                           "the simulator has no times: --bench needs --device cuda or "
+                           "cuda-shared");
+    }
+    return OK;
+}
+
 static enum status run(int argc, char **argv, struct error *err)
 {
     struct options options = {.agent = {.device = DEVICE_SIM},
                               .once = {.job = {.dtype = DTYPE_BF16, .device = DEVICE_SIM}},
+                              .node = {.bwrap = "/usr/bin/bwrap", .uid_base = SANDBOX_UID_BASE},
                               .slots = 1,
                               .schedule_seed = 1,
-                              .schedules = SCHEDULES_DEFAULT,
                               .fuel = UINT64_C(5000000000),
                               .stall_ms = 10000,
                               .build_ms = 60000,
@@ -332,15 +339,11 @@ static enum status run(int argc, char **argv, struct error *err)
             status = read_option(&options, option, optarg, err);
         }
     }
-    if (status == OK && options.schedules == 0) {
-        status = error_field(err, ERR_INVALID, "schedules", "--schedules takes 1 at least");
-    }
     if (status == OK && optind < argc) {
         status = error_set(err, ERR_INVALID, "'%s' is not expected; try --help", argv[optind]);
     }
-    if (status == OK && options.agent.device != DEVICE_SIM && options.once.file == NULL) {
-        status = error_field(err, ERR_UNAVAILABLE, "device",
-                             "a worker of a server evaluates on the simulator only: --device sim");
+    if (status == OK) {
+        status = check_device(&options, err);
     }
     if (status != OK) {
         return status;
@@ -355,24 +358,27 @@ static enum status run(int argc, char **argv, struct error *err)
     options.work_dir = work_dir;
     char *sim_dir = xasprintf("%s/../lib/sim", bin_dir);
     char *nccl_dir = xasprintf("%s/../lib/nccl", bin_dir);
-    struct evaluation_settings settings = {
-        .bin_dir = bin_dir,
-        .sim_dir = sim_dir,
-        .nccl_dir = nccl_dir,
-        .cuda_home = cuda_home == NULL || *cuda_home == 0 ? "/usr/local/cuda" : cuda_home,
-        .no_multicast = options.no_multicast,
-        .schedule_seed = options.schedule_seed,
-        .schedules = (int)options.schedules,
-        .fuel = options.fuel,
-        .build_ms = (int64_t)options.build_ms,
-        .run_ms = (int64_t)options.run_ms,
-        .stall_ms = (int64_t)options.stall_ms};
+    options.node.bin_dir = bin_dir;
+    options.node.sim_dir = sim_dir;
+    options.node.nccl_dir = nccl_dir;
+    options.node.cuda_home = cuda_home == NULL || *cuda_home == 0 ? "/usr/local/cuda" : cuda_home;
+    struct evaluation_settings settings = {.node = &options.node,
+                                           .no_multicast = options.no_multicast,
+                                           .schedule_seed = options.schedule_seed,
+                                           .fuel = options.fuel,
+                                           .build_ms = (int64_t)options.build_ms,
+                                           .run_ms = (int64_t)options.run_ms,
+                                           .stall_ms = (int64_t)options.stall_ms};
     options.agent.settings = &settings;
-    status = toolchain_check(&settings, options.agent.device, err);
+    status = toolchain_check(&options.node, options.agent.device, err);
+    if (status == OK) {
+        status = prepare_node(&options.node, err);
+    }
     if (status == OK) {
         status = options.once.file != NULL ? run_once(&options, &settings, err)
                                            : run_agent(&options, err);
     }
+    sandbox_node_release(&options.node);
     free(sim_dir);
     free(nccl_dir);
     return status;
@@ -381,8 +387,13 @@ static enum status run(int argc, char **argv, struct error *err)
 int main(int argc, char **argv)
 {
     struct error err = {0};
+    sigset_t later; /* until there is something that they can end in order */
 
     (void)signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&later);
+    sigaddset(&later, SIGTERM);
+    sigaddset(&later, SIGINT);
+    sigprocmask(SIG_BLOCK, &later, NULL);
     enum status status = run(argc, argv, &err);
     if (status == OK) {
         return 0;

@@ -3,6 +3,7 @@
 #include "common/mem.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,17 +88,34 @@ void peers_send(struct peers *peers, int rank, const struct message_parts *parts
     peers->is_status_new = true;
 }
 
-void peers_send_calls(struct peers *peers, int rank, const struct calls_body *calls)
+static void send_calls(struct peers *peers, int rank, const struct calls_body *calls,
+                       const struct message_parts *parts)
 {
     struct peer *peer = &peers->peer[rank];
 
     peer->first_call = calls->first_call;
     peer->calls = calls->count;
     peer->entered = peer->returned = peer->finished = 0;
-    peers_send(
-        peers, rank,
-        &(struct message_parts){.kind = MESSAGE_CALLS, .body = calls, .size_bytes = sizeof *calls},
-        RANK_WAITING);
+    peers_send(peers, rank, parts, RANK_WAITING);
+}
+
+void peers_send_calls(struct peers *peers, int rank, const struct calls_body *calls)
+{
+    send_calls(
+        peers, rank, calls,
+        &(struct message_parts){.kind = MESSAGE_CALLS, .body = calls, .size_bytes = sizeof *calls});
+}
+
+void peers_send_iteration(struct peers *peers, int rank, const struct iteration_body *iteration)
+{
+    send_calls(peers, rank, &iteration->calls,
+               &(struct message_parts){
+                   .kind = MESSAGE_ITERATION, .body = iteration, .size_bytes = sizeof *iteration});
+}
+
+void peers_show_life(struct peers *peers)
+{
+    peers->is_status_new = true;
 }
 
 int peers_steps(const struct peers *peers)
@@ -158,6 +176,7 @@ static bool take_step(struct peers *peers, int rank, uint32_t kind,
             return false;
         }
         peer->finished++;
+        peer->event_ns = body->event_ns;
         note_code(peers, rank, body);
         if (peer->finished == peer->calls) {
             peer->phase = RANK_IDLE;
@@ -265,6 +284,7 @@ static enum status take_all(struct peers *peers, int rank, struct error *err)
             break;
         }
         peers->is_status_new = true;
+        peers->heard++;
         if (peer->finished > finished && peers->finished != NULL && peer->failure == PEER_FINE) {
             status = peers->finished(peers->context, rank, peer->first_call + finished, err);
             if (status != OK) {
@@ -305,6 +325,16 @@ enum status peers_turn(struct peers *peers, struct error *err)
     }
     tell_worker(peers);
     return status;
+}
+
+void peers_wait(const struct peers *peers, int timeout_ms)
+{
+    struct pollfd watched[WORLD_MAX];
+
+    for (int rank = 0; rank < peers->world; rank++) {
+        watched[rank] = (struct pollfd){.fd = peers->peer[rank].fd, .events = POLLIN};
+    }
+    (void)poll(watched, (nfds_t)peers->world, timeout_ms);
 }
 
 bool peers_are_idle(const struct peers *peers)

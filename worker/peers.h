@@ -30,7 +30,8 @@ struct peer {
     int first_call, calls, entered, returned, finished;
     bool is_asking; /* in pkb_symm_alloc */
     uint64_t asked_bytes;
-    int last_error; /* the first CUDA error that its calls left behind; 0: none */
+    int64_t event_ns; /* of its last FINISHED; as it says */
+    int last_error;   /* the first CUDA error that its calls left behind; 0: none */
     bool has_crashed;
     struct crashed_body crashed;
 };
@@ -42,6 +43,7 @@ struct peers {
     const struct control_page *page;
     struct status_body status;
     bool is_status_new;
+    unsigned heard; /* messages, ever */
     void *context;
     /* Called for each call that a rank has finished, before anything else is taken in. */
     enum status (*finished)(void *context, int rank, int call, struct error *err);
@@ -58,11 +60,18 @@ void peers_set_stage(struct peers *peers, const char *stage, const char *case_na
 void peers_send(struct peers *peers, int rank, const struct message_parts *parts,
                 enum rank_phase phase);
 void peers_send_calls(struct peers *peers, int rank, const struct calls_body *calls);
+/* The same for calls that are timed. */
+void peers_send_iteration(struct peers *peers, int rank, const struct iteration_body *iteration);
+/* The worker sees that the judge gets on. */
+void peers_show_life(struct peers *peers);
 /* How often the ranks have entered, left or finished a call; grows while they get on. */
 int peers_steps(const struct peers *peers);
 
 /* Takes in what is there. Only what `finished` returns is an error. */
 enum status peers_turn(struct peers *peers, struct error *err);
+
+/* Until a rank says something, or so long. */
+void peers_wait(const struct peers *peers, int timeout_ms);
 
 bool peers_are_idle(const struct peers *peers);
 /* The rank that failed worst, of several the lowest; -1: none failed. */

@@ -6,27 +6,34 @@
 #include "common/mem.h"
 #include "worker/caller.h"
 #include "worker/layout.h"
+#include "worker/meter.h"
 
 #include <cuda_runtime_api.h>
 #include <errno.h>
 #include <getopt.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { CRASH_STACK_BYTES = 64 * 1024 };
 
 struct rank {
     int judge, page_fd, number, device;
+    int filter; /* of system calls, for the time after the start; 0: none */
     const char *library;
     struct control_page *page;
     cudaStream_t stream;
     struct arena inputs[WORLD_MAX], outputs[WORLD_MAX];
     struct symm *symm;
     struct caller *caller;
+    struct meter *meter; /* NULL: nothing is timed */
     struct message message;
 };
 
@@ -121,6 +128,33 @@ static enum status map_windows(struct rank *rank, const struct attach_body *atta
     return status;
 }
 
+/* From here on no process, no program and no other filter can be made: code of the submission runs
+ * as soon as its library is loaded. */
+static enum status lock_up(const struct rank *rank, struct error *err)
+{
+    struct sock_filter *rules = NULL;
+    struct stat info = {0};
+    enum status status = OK;
+
+    if (rank->filter == 0) {
+        return OK;
+    }
+    if (fstat(rank->filter, &info) != 0 || info.st_size <= 0) {
+        return error_set(err, ERR_IO, "cannot read the filter of system calls: %m");
+    }
+    size_t size_bytes = (size_t)info.st_size;
+    rules = xmalloc(size_bytes);
+    struct sock_fprog program = {.len = (unsigned short)(size_bytes / sizeof *rules),
+                                 .filter = rules};
+    if (pread(rank->filter, rules, size_bytes, 0) != (ssize_t)size_bytes ||
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0) {
+        status = error_set(err, ERR_IO, "cannot load the filter of system calls: %m");
+    }
+    free(rules);
+    close(rank->filter);
+    return status;
+}
+
 /* Maps the memory of all ranks, and loads the library. */
 static enum status attach(struct rank *rank, struct error *err)
 {
@@ -154,6 +188,10 @@ static enum status attach(struct rank *rank, struct error *err)
     if (status != OK) {
         return status;
     }
+    status = lock_up(rank, err);
+    if (status != OK) {
+        return status;
+    }
     struct caller_options caller = {.library = rank->library,
                                     .judge = rank->judge,
                                     .rank = rank->number,
@@ -183,6 +221,38 @@ static enum status begin_run(struct rank *rank, struct error *err)
     return status != OK ? status : tell(rank, MESSAGE_READY, &ready, err);
 }
 
+static enum status take_clock(struct rank *rank, struct error *err)
+{
+    struct clock_body body = {0};
+    enum status status = channel_body(&rank->message, &body, sizeof body, err);
+
+    if (status == OK && (rank->message.fd_count != 2 || rank->meter != NULL)) {
+        status = error_set(err, ERR_PROTOCOL, "a clock that cannot be used");
+    }
+    if (status == OK) {
+        struct meter_options options = {.judge = rank->judge,
+                                        .rank = rank->number,
+                                        .device = rank->device,
+                                        .stream = rank->stream,
+                                        .page_fd = rank->message.fds[0],
+                                        .inputs_fd = rank->message.fds[1],
+                                        .inputs_bytes = body.inputs_bytes};
+        status = meter_open(&rank->meter, &options, err);
+    }
+    return status != OK ? status : tell(rank, MESSAGE_READY, &(struct progress_body){0}, err);
+}
+
+static enum status iterate(struct rank *rank, struct error *err)
+{
+    struct iteration_body body = {0};
+    enum status status = channel_body(&rank->message, &body, sizeof body, err);
+
+    if (status == OK && rank->meter == NULL) {
+        status = error_set(err, ERR_PROTOCOL, "an iteration before the clock");
+    }
+    return status != OK ? status : meter_iterate(rank->meter, rank->caller, &body, err);
+}
+
 /* ERR_UNAVAILABLE: this is the end. */
 static enum status obey(struct rank *rank, struct error *err)
 {
@@ -202,6 +272,10 @@ static enum status obey(struct rank *rank, struct error *err)
     case MESSAGE_CALLS:
         status = channel_body(&rank->message, &calls, sizeof calls, err);
         return status != OK ? status : caller_calls(rank->caller, &calls, err);
+    case MESSAGE_CLOCK:
+        return take_clock(rank, err);
+    case MESSAGE_ITERATION:
+        return iterate(rank, err);
     case MESSAGE_END_RUN:
         caller_end_run(rank->caller, rank->symm, &ended);
         return tell(rank, MESSAGE_ENDED, &ended, err);
@@ -245,11 +319,10 @@ static int number(const char *text)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"judge", required_argument, NULL, 'j'},
-                                            {"page", required_argument, NULL, 'p'},
-                                            {"rank", required_argument, NULL, 'r'},
-                                            {"solution", required_argument, NULL, 's'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"judge", required_argument, NULL, 'j'},  {"page", required_argument, NULL, 'p'},
+        {"rank", required_argument, NULL, 'r'},   {"solution", required_argument, NULL, 's'},
+        {"filter", required_argument, NULL, 'f'}, {NULL, 0, NULL, 0}};
     struct rank *rank = xcalloc(1, sizeof *rank);
     struct error err = {0};
     int option = 0;
@@ -267,6 +340,9 @@ int main(int argc, char **argv)
             break;
         case 's':
             rank->library = optarg;
+            break;
+        case 'f':
+            rank->filter = number(optarg);
             break;
         default:
             return 2;

@@ -273,6 +273,21 @@ enum status record_audit(struct record *record, int rank, struct error *err)
     return OK;
 }
 
+enum status record_resume(struct record *record, int rank, struct error *err)
+{
+    const struct layout *outputs = &record->options.layouts->outputs;
+    const struct tensor_spec *specs = run_plan(record->options.run, rank)->outputs;
+    enum status status = copy(record->scratch, device_address(rank, WINDOW_OUTPUTS),
+                              record->options.outputs_bytes, err);
+
+    for (int i = 0; i < CHANNEL_SLOTS * outputs->count && status == OK; i++) {
+        int tensor = i % outputs->count;
+        uint64_t offset = layout_slot(outputs, i / outputs->count) + outputs->offsets[tensor];
+        memcpy(record->images[rank] + offset, record->scratch + offset, specs[tensor].size_bytes);
+    }
+    return status;
+}
+
 static void report_late(struct result *result, const struct place *place, int rank)
 {
     report_verdict(result, place, VERDICT_CONTRACT_VIOLATION, "late_write",

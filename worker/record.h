@@ -35,6 +35,8 @@ enum status record_arm(struct record *record, int rank, int first_call, int coun
                        struct error *err);
 enum status record_finish(struct record *record, int rank, int call, struct error *err);
 enum status record_audit(struct record *record, int rank, struct error *err);
+/* The rank's outputs of all slots may be as they are now: others have used them. */
+enum status record_resume(struct record *record, int rank, struct error *err);
 /* Leaves `result` alone where everything is right, and sets *is_wrong otherwise. */
 enum status record_judge(struct record *record, struct result *result, bool *is_wrong,
                          struct error *err);

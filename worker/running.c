@@ -40,6 +40,7 @@ struct running {
     struct result judge, device, device_end; /* the evidence points to those that came */
     struct buffer lines;                     /* of the simulator's report */
     pid_t pids[BOX_PROGRAMS_MAX];            /* 0: not running */
+    pid_t ranks_init;                        /* the first process of the ranks' sandbox */
     int64_t started_ms, progress_ms, end_by_ms;
     struct sample sample;
     bool is_stopping;
@@ -172,6 +173,24 @@ static void drain_report(struct running *running)
     buffer_consume(&running->lines, used);
 }
 
+/* A limit of all ranks together is the submission's doing; one of the simulator is, too, because of
+ * what it was asked to hold. */
+static void take_limit(struct running *running, enum stop_cause cause)
+{
+    if (!running->is_stopping) {
+        running->evidence.stop = cause;
+        begin_stop(running);
+    }
+}
+
+static void look_at_disk(struct running *running)
+{
+    if (running->ranks_init != 0 &&
+        sandbox_is_full(running->launch.ranks_sandbox, running->ranks_init)) {
+        take_limit(running, STOP_DISK);
+    }
+}
+
 /* A program has ended; what it said before that has been taken in. */
 static void take_end(struct running *running, const struct box_event *event)
 {
@@ -203,6 +222,27 @@ static void take_end(struct running *running, const struct box_event *event)
     }
 }
 
+static void take_event(struct running *running, const struct box_event *event)
+{
+    switch (event->kind) {
+    case BOX_OPENED:
+        if (event->program == LAUNCH_RANK_0) {
+            running->ranks_init = event->pid;
+        }
+        break;
+    case BOX_STARTED:
+        running->pids[event->program] = event->pid;
+        break;
+    case BOX_LIMIT:
+        take_limit(running, event->limit == BOX_LIMIT_MEMORY ? STOP_MEMORY : STOP_PROCESSES);
+        break;
+    default:
+        look_at_disk(running);
+        take_end(running, event);
+        break;
+    }
+}
+
 /* Everybody is gone: takes in the rest, and tells the owner. */
 static void finish(struct running *running)
 {
@@ -231,11 +271,7 @@ static void on_box(void *context, unsigned events)
     drain_report(running);
     drain_judge(running);
     while ((status = box_next(running->launch.box, &event, &err)) == OK) {
-        if (event.kind == BOX_STARTED) {
-            running->pids[event.program] = event.pid;
-        } else {
-            take_end(running, &event);
-        }
+        take_event(running, &event);
     }
     if (status == ERR_UNAVAILABLE) {
         running->evidence.is_keeper_lost = !running->is_stopping;
@@ -364,9 +400,12 @@ static void on_tick(void *context)
             box_kill(running->launch.box);
         }
         begin_stop(running);
-    } else if (running->is_stopping) {
+    }
+    look_at_disk(running);
+    if (running->is_stopping) {
         return;
-    } else if (now_ms - running->started_ms >= running->limits.run_ms) {
+    }
+    if (now_ms - running->started_ms >= running->limits.run_ms) {
         running->evidence.stop = STOP_WALL;
         begin_stop(running);
     } else if (now_ms - running->progress_ms >= running->limits.stall_ms - SAMPLE_MS) {

@@ -17,10 +17,10 @@ static const struct {
     unsigned devices; /* bits of enum device_kind that need it */
     const char *hint;
 } needed[] = {
-#define CUDA offsetof(struct evaluation_settings, cuda_home)
-#define OURS offsetof(struct evaluation_settings, bin_dir)
-#define SIM offsetof(struct evaluation_settings, sim_dir)
-#define NCCL offsetof(struct evaluation_settings, nccl_dir)
+#define CUDA offsetof(struct sandbox_node, cuda_home)
+#define OURS offsetof(struct sandbox_node, bin_dir)
+#define SIM offsetof(struct sandbox_node, sim_dir)
+#define NCCL offsetof(struct sandbox_node, nccl_dir)
     {CUDA, "bin/nvcc", X_OK, ALL, "CUDA_HOME must be an installation of CUDA"},
     {CUDA, "include/cuda.h", R_OK, ALL, "CUDA_HOME must be an installation of CUDA with headers"},
     {CUDA, "include/cuda_runtime.h", R_OK, ALL,
@@ -28,6 +28,8 @@ static const struct {
     {CUDA, "include/cuda_bf16.h", R_OK, ALL,
      "CUDA_HOME must be an installation of CUDA with headers"},
     {OURS, "pkb-judge", X_OK, ALL, "--bin-dir must be the folder of our programs"},
+    {OURS, "pkb-init", X_OK, ALL, "--bin-dir must be the folder of our programs"},
+    {OURS, "pkb-probe", X_OK, ALL, "--bin-dir must be the folder of our programs"},
     {OURS, "pkb-rank", X_OK, ALL, "--bin-dir must be the folder of our programs"},
     {OURS, "pkb-simd", X_OK, SIMULATED, "--bin-dir must be the folder of our programs"},
     {SIM, "libcuda.so.1", R_OK, SIMULATED, "the simulator is not installed beside --bin-dir"},
@@ -42,21 +44,20 @@ static const struct {
 #undef NCCL
 };
 
-enum status toolchain_check(const struct evaluation_settings *settings, enum device_kind device,
+enum status toolchain_check(const struct sandbox_node *node, enum device_kind device,
                             struct error *err)
 {
     enum status status = OK;
 
-    if (settings->cuda_home[0] != '/') {
+    if (node->cuda_home[0] != '/') {
         return error_field(err, ERR_UNAVAILABLE, "CUDA_HOME",
-                           "CUDA_HOME '%s' does not begin with '/'", settings->cuda_home);
+                           "CUDA_HOME '%s' does not begin with '/'", node->cuda_home);
     }
     for (size_t i = 0; i < sizeof needed / sizeof needed[0] && status == OK; i++) {
         if ((needed[i].devices >> device & 1) == 0) {
             continue;
         }
-        const char *directory =
-            *(const char *const *)((const char *)settings + needed[i].directory);
+        const char *directory = *(const char *const *)((const char *)node + needed[i].directory);
         char *path = xasprintf("%s/%s", directory, needed[i].file);
         struct stat found;
         if (stat(path, &found) == 0 && !S_ISREG(found.st_mode)) {

@@ -7,5 +7,5 @@
 #include "worker/evaluation.h"
 
 /* ERR_UNAVAILABLE: the first file that is missing, or may not be read or run. */
-enum status toolchain_check(const struct evaluation_settings *settings, enum device_kind device,
+enum status toolchain_check(const struct sandbox_node *node, enum device_kind device,
                             struct error *err);

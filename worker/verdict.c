@@ -90,6 +90,28 @@ static void copy_rows(struct result *to, const struct result *from)
     }
 }
 
+static void copy_times(struct result *to, const struct result *from)
+{
+    for (size_t i = 0; i < from->timing_count; i++) {
+        struct timing timing = from->timings[i];
+        timing.case_name = copy_text(timing.case_name);
+        timing.variant = copy_text(timing.variant);
+        result_add_timing(to, timing);
+    }
+    if (from->gpu != NULL) {
+        to->gpu = xmalloc(sizeof *to->gpu);
+        *to->gpu = *from->gpu;
+        to->gpu->name = copy_text(from->gpu->name);
+        to->gpu->driver = copy_text(from->gpu->driver);
+        to->gpu->cuda = copy_text(from->gpu->cuda);
+        to->gpu->nccl = copy_text(from->gpu->nccl);
+        to->gpu->throttled = copy_text(from->gpu->throttled);
+    }
+    for (size_t i = 0; i < from->flag_count; i++) {
+        result_add_flag(to, from->flags[i]);
+    }
+}
+
 static void copy_verdict(struct result *to, const struct result *from)
 {
     set(to, from->verdict, from->reason, copy_text(from->message));
@@ -98,16 +120,37 @@ static void copy_verdict(struct result *to, const struct result *from)
     to->case_name = copy_text(from->case_name);
     to->variant = copy_text(from->variant);
     copy_rows(to, from);
+    copy_times(to, from);
     if (from->mismatch != NULL) {
         copy_mismatch(to, from->mismatch);
     }
 }
 
-static void decide_log(const struct evidence *evidence, struct result *result)
+static bool is_limit(enum stop_cause stop)
 {
-    set(result, VERDICT_LIMIT_EXCEEDED, "log",
-        xasprintf("the output of rank %d is longer than 8 MiB", evidence->stop_rank));
-    result->rank = evidence->stop_rank;
+    return stop == STOP_LOG || stop == STOP_MEMORY || stop == STOP_PROCESSES || stop == STOP_DISK;
+}
+
+static void decide_limit(const struct evidence *evidence, struct result *result)
+{
+    switch (evidence->stop) {
+    case STOP_MEMORY:
+        set(result, VERDICT_LIMIT_EXCEEDED, "memory",
+            xstrdup("the ranks used more of the node's memory than they may"));
+        break;
+    case STOP_PROCESSES:
+        set(result, VERDICT_LIMIT_EXCEEDED, "processes",
+            xstrdup("the ranks wanted more than 64 processes and threads for each rank"));
+        break;
+    case STOP_DISK:
+        set(result, VERDICT_LIMIT_EXCEEDED, "disk", xstrdup("the ranks filled /tmp or /dev/shm"));
+        break;
+    default:
+        set(result, VERDICT_LIMIT_EXCEEDED, "log",
+            xasprintf("the output of rank %d is longer than 8 MiB", evidence->stop_rank));
+        result->rank = evidence->stop_rank;
+        break;
+    }
     set_place(result, evidence);
 }
 
@@ -278,8 +321,8 @@ void verdict_decide(const struct evidence *evidence, struct result *result)
 {
     int crashed = crashed_rank(evidence);
 
-    if (evidence->stop == STOP_LOG) {
-        decide_log(evidence, result);
+    if (is_limit(evidence->stop)) {
+        decide_limit(evidence, result);
     } else if (crashed >= 0 && evidence->crashed_first) {
         decide_crash(evidence, crashed, result);
     } else if (evidence->device != NULL) {

@@ -16,6 +16,9 @@
 enum stop_cause {
     STOP_NONE,
     STOP_LOG,       /* a rank wrote too much */
+    STOP_MEMORY,    /* the ranks use more of the node's than they may */
+    STOP_PROCESSES, /* they want more processes and threads than they may have */
+    STOP_DISK,      /* they have filled what they may write to */
     STOP_HOST_BUSY, /* nothing happens, and a rank's host code uses the CPU */
     STOP_WAITING,   /* nothing happens, and everybody waits */
     STOP_WALL,      /* the whole job takes too long */

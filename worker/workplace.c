@@ -51,6 +51,10 @@ enum status workplace_init(struct workplace *workplace, const char *parent, cons
         return error_set(err, ERR_IO, "cannot make a directory in '%s': %m", parent);
     }
     enum status status = name == NULL ? OK : make_named(&made, err);
+    /* Users of slots reach what is theirs below, and see nothing else. */
+    if (status == OK && chmod(made.path, 0711) != 0) {
+        status = error_set(err, ERR_IO, "cannot let others into '%s': %m", made.path);
+    }
     if (status == OK) {
         *workplace = made;
     }

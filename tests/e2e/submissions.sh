@@ -1,8 +1,8 @@
 #!/bin/sh
 # timeout: 1800
 # The submissions that are written to win are accepted, and what an agent might write in their place
-# is refused for what is wrong with it: as tests/submissions/expected.tsv says. Without TESTS=all only
-# the former, on the ranks that the table says; with it on 1, 2, 4 and 8, and the latter, too.
+# is refused for what is wrong with it: as tests/submissions/expected.tsv says. Without TESTS=all
+# only the former, on the ranks that the table says; with it on 1, 2, 4 and 8, and the latter, too.
 #
 #   sh tests/e2e/submissions.sh            as above
 #   sh tests/e2e/submissions.sh NAME...    all lines of those, on the ranks that the table says
@@ -63,7 +63,8 @@ fi
 runs()
 {
     tab=$(printf '\t')
-    grep -n '^[a-z]' "$table" | while IFS=$tab read -r name task world verdict reason output change; do
+    grep -n '^[a-z]' "$table" |
+    while IFS=$tab read -r name task world verdict reason output change; do
         line=${name%%:*}
         if [ $# -ne 0 ]; then
             case " $* " in *" ${name#*:} "*) echo "$line $world" ;; esac

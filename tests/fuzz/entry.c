@@ -1,18 +1,49 @@
-/* entry.c — what libFuzzer calls: the target that the build names, and how its input is changed. */
+/* entry.c — what libFuzzer calls: the target that $FUZZ names, and how its input is changed. */
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/lines.h"
 
-#ifndef FUZZ_TARGET /* the build names it; without a name this file can still be read alone */
-#define FUZZ_TARGET fuzz_json
-#endif
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size_bytes, size_t max_bytes);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size_bytes, size_t max_bytes, unsigned seed);
 
+static const struct target {
+    const char *name, *corpus;
+    void (*function)(const uint8_t *data, size_t size_bytes);
+} targets[] = {
+#define X(name, corpus) {#name, #corpus, fuzz_##name},
+    FUZZ_TARGETS(X)
+#undef X
+};
+static const struct target *target;
+
+/* Without a name the targets are listed, each with the folder of its corpus. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    const char *name = getenv("FUZZ");
+
+    (void)argc;
+    (void)argv;
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        if (name == NULL) {
+            printf("%s %s\n", targets[i].name, targets[i].corpus);
+        } else if (strcmp(targets[i].name, name) == 0) {
+            target = &targets[i];
+        }
+    }
+    if (target == NULL) {
+        exit(name == NULL ? EXIT_SUCCESS : EXIT_FAILURE);
+    }
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
 {
-    FUZZ_TARGET(data, size_bytes);
+    target->function(data, size_bytes);
     return 0;
 }
 

@@ -10,8 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(name, folder of its corpus) */
-#define FUZZ_TARGETS(X) X(elf, elf) X(exec, ptx) X(fatbin, fatbin) X(json, json) X(ptx, ptx)
+/* X(name, folder of its corpus); what takes long is in a folder NAME_slow, for test_fuzz alone */
+#define FUZZ_TARGETS(X)                                                                            \
+    X(elf, elf)                                                                                    \
+    X(exec, ptx)                                                                                   \
+    X(fatbin, fatbin)                                                                              \
+    X(http, http)                                                                                  \
+    X(json, json)                                                                                  \
+    X(peers, peers)                                                                                \
+    X(ptx, ptx)                                                                                    \
+    X(reports, reports)                                                                            \
+    X(requests, requests)
 
 #define X(name, corpus) void fuzz_##name(const uint8_t *data, size_t size_bytes);
 FUZZ_TARGETS(X)

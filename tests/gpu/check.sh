@@ -1,12 +1,14 @@
 #!/bin/sh
 # The checks that need a GPU, as one table; any failure or skip makes it fail.
 #
-#   sh tests/gpu/check.sh [PART...]     parts: differential baselines fixtures api
+#   sh tests/gpu/check.sh [PART...]     parts: differential baselines fixtures timing judge api
 #
 # differential  every program of tests/gpu/kernels on the GPU and in the simulator, held together
 # baselines     every task's baseline against its oracle: NCCL on 1 GPU, our libnccl on 2 and 4
 #               ranks that share it through MPS
 # fixtures      right and wrong submissions on 2 and 4 ranks that share the GPU
+# timing        the judge's clock on one rank, against programs of their own that do the same
+# judge         every fixture on hardware, ranks taking turns on the GPU
 # api           the promises of CUDA that the simulator is held to as well
 set -u
 cd "$(dirname "$0")/../.."
@@ -16,6 +18,8 @@ export BUILD
 scratch=$(mktemp -d)
 failed=0
 passed=0
+# More options of pkb-worker: which layers of the sandbox this machine cannot have.
+WORKER_OPTIONS=${WORKER_OPTIONS:-}
 
 row()
 {
@@ -63,7 +67,7 @@ differential()
 evaluate()
 {
     result=$scratch/result.json
-    timeout 120 "$BUILD/bin/pkb-worker" --once "$2" --task "$3" --world "$4" --device "$5" \
+    timeout 120 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$2" --task "$3" --world "$4" --device "$5" \
         --stall-ms 3000 --work-dir "$scratch" >"$result" 2>"$result.log"
     verdict=$(sed -n 's/^{"verdict":"\([a-z_]*\)".*/\1/p' "$result")
     if [ "$verdict" = "$6" ]; then
@@ -102,6 +106,86 @@ fixtures()
     stop_mps
 }
 
+# The number $2 of the first row of times in the result $1: "latency":{... "NAME":NUMBER.
+number()
+{
+    sed -n "s/.*\"latency\":{[^}]*\"$2\":\([0-9.e+-]*\).*/\1/p" "$1" | head -n 1
+}
+
+# Is |$1 - $2| at most the larger of $3 and the share $4 of $2?
+is_near()
+{
+    awk -v a="${1:-nan}" -v b="${2:-nan}" -v least="$3" -v share="$4" 'BEGIN {
+        d = a - b; if (d < 0) d = -d
+        limit = share * b > least ? share * b : least
+        exit !(a > 0 && b > 0 && d <= limit) }'
+}
+
+# Times $1 on $2 ranks of $3 for task $4 into $5.
+time_once()
+{
+    timeout 200 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$1" --task "$4" --world "$2" --device "$3" --bench \
+        --work-dir "$scratch" >"$5" 2>"$5.log"
+    verdict=$(sed -n 's/^{"verdict":"\([a-z_]*\)".*/\1/p' "$5")
+    [ "$verdict" = accepted ] && return 0
+    row FAILED timing "$(basename "$1" .cu) x$2 $3" \
+        "${verdict:-none}: $(cut -c 1-700 "$5") $(tail -n 3 "$5.log")"
+    return 1
+}
+
+compare_times()
+{
+    if is_near "$3" "$4" "$5" "$6"; then
+        row ok timing "$1" "$2: $3 and $4 us"
+    else
+        row FAILED timing "$1" "$2: $3 and $4 us"
+    fi
+}
+
+timing()
+{
+    for own in "$BUILD"/timing/own.*; do
+        turns=${own##*.}
+        one=$scratch/copy.$turns.1
+        two=$scratch/copy.$turns.2
+        by_itself=$(timeout 100 "$own" 2>&1)
+        source=$BUILD/timing/copy.$turns.cu
+        time_once "$source" 1 cuda allreduce "$one" || continue
+        time_once "$source" 1 cuda allreduce "$two" || continue
+        sed -n 's/.*"timings":\[\(.*\)\],"gpu.*/  \1/p;s/.*"timings":\[\([^]]*\)\].*/  \1/p' "$one" "$two"
+        compare_times "copy x $turns" "judge and own program" "$(number "$one" median_us)" \
+            "$by_itself" 0.5 0.02
+        compare_times "copy x $turns" "two judgements" "$(number "$one" median_us)" \
+            "$(number "$two" median_us)" 0.5 0.02
+        compare_times "copy x $turns" "events and judge's clock" "$(number "$one" events_us)" \
+            "$(number "$one" window_us)" 2 0
+    done
+    start_mps
+    for world in 2 4; do
+        if time_once tasks/001_allreduce/baseline.cu $world cuda-shared allreduce "$scratch/shared"; then
+            row ok timing "baseline x$world cuda-shared" "$(number "$scratch/shared" median_us) us"
+        fi
+    done
+    stop_mps
+}
+
+# Every fixture whose verdict does not need the simulator; ranks take turns on the GPU, so that a
+# fault of one is not everybody's.
+judge()
+{
+    grep '^[a-z]' tests/fixtures/expected.tsv | while IFS="$(printf '\t')" read -r file task world \
+        verdict reason _; do
+        case $world:$verdict in +*|*:not_simulable) continue ;; esac
+        case $file in *multimem*) continue ;; esac
+        # On hardware a kernel that runs for ever is one that waits for ever.
+        [ "$file" = endless_kernel ] && verdict=deadlock
+        echo "$file $task $world $verdict $reason"
+    done >"$scratch/judge"
+    while read -r file task world verdict _; do
+        evaluate judge "tests/fixtures/$file.cu" "$task" "$world" cuda-shared "$verdict"
+    done <"$scratch/judge"
+}
+
 api()
 {
     if CMOCKA_MESSAGE_OUTPUT=TAP PKB_TEST_DEVICE=cuda timeout 120 "$BUILD/tests/test_cuda_api" \
@@ -114,8 +198,10 @@ api()
 }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+ls /dev/nvidia* 2>/dev/null | tr '\n' ' '
+ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -n 1
 "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" --version | sed -n 's/^Build //p'
-[ $# -gt 0 ] || set -- differential baselines fixtures api
+[ $# -gt 0 ] || set -- differential baselines fixtures timing judge api
 for part in "$@"; do
     "$part"
 done

@@ -1,0 +1,45 @@
+#include "tests/node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *setting(const char *name, const char *otherwise)
+{
+    const char *value = getenv(name);
+
+    return value == NULL || *value == 0 ? otherwise : value;
+}
+
+struct sandbox_node *test_node(void)
+{
+    static struct sandbox_node node;
+    static char bin[PATH_MAX], sim[PATH_MAX], nccl[PATH_MAX];
+    struct error err = {0};
+
+    if (node.bwrap != NULL) {
+        return &node;
+    }
+    const char *build = setting("BUILD", "build");
+    (void)snprintf(bin, sizeof bin, "%s/bin", build);
+    (void)snprintf(sim, sizeof sim, "%s/lib/sim", build);
+    (void)snprintf(nccl, sizeof nccl, "%s/lib/nccl", build);
+    node = (struct sandbox_node){.bwrap = "/usr/bin/bwrap",
+                                 .bin_dir = bin,
+                                 .sim_dir = sim,
+                                 .nccl_dir = nccl,
+                                 .cuda_home = setting("CUDA_HOME", "/usr/local/cuda"),
+                                 .work_dir = P_tmpdir,
+                                 .uid_base = SANDBOX_UID_BASE};
+    if (geteuid() != 0) {
+        node.waived = 1U << LAYER_UID | 1U << LAYER_CGROUP;
+    } else if (cgroup_prepare(&err) != OK) {
+        (void)fprintf(stderr, "%s\n", err.message);
+        abort();
+    }
+    if (sandbox_node_init(&node, &err) != OK) {
+        (void)fprintf(stderr, "%s\n", err.message);
+        abort();
+    }
+    return &node;
+}

@@ -1,0 +1,343 @@
+/*
+ * Two kernels. The first sends to every peer the rows of x that it needs, and multiplies by the
+ * first weights, the own columns first and each peer's as soon as they are here; SiLU is applied to
+ * the tiles on their way out. The second multiplies by the second weights. The slots of two calls
+ * alternate: who sends for a call has seen all peers at the call before.
+ */
+#include "pkb_task.h"
+
+#ifndef PKB_DTYPE_FP32
+#include <mma.h>
+#endif
+#include <stdlib.h>
+
+enum { TILE = 64, DEPTH = 32, THREADS = 256, BLOCKS_MAX = 128, PIECE = 16 / sizeof(pkb_t) };
+
+/* A factor: row-major, `stride` elements from one row to the next. */
+struct factor {
+    const pkb_t *data;
+    int64_t rows, columns, stride;
+};
+
+struct tiles {
+    alignas(32) pkb_t a[TILE][DEPTH + 8];
+    alignas(32) pkb_t b[DEPTH][TILE + 8];
+    alignas(32) float c[TILE][TILE + 4];
+};
+
+/* PIECE elements of a factor, zero outside of it, in one access where that is possible. */
+static __device__ void load_piece(pkb_t *to, const struct factor &factor, int64_t row,
+                                  int64_t column)
+{
+    const pkb_t *from = factor.data + row * factor.stride + column;
+
+    if (row < factor.rows && column + PIECE <= factor.columns && (uintptr_t)from % 16 == 0) {
+        *(uint4 *)to = *(const uint4 *)from;
+        return;
+    }
+    for (int i = 0; i < PIECE; i++) {
+        to[i] = row < factor.rows && column + i < factor.columns ? from[i] : (pkb_t)0.0F;
+    }
+}
+
+#ifdef PKB_DTYPE_FP32
+
+struct sums { /* of a 4 x 4 square of each thread */
+    float value[4][4];
+};
+
+static __device__ void clear(struct sums &sums)
+{
+    for (int i = 0; i < 16; i++) {
+        sums.value[i / 4][i % 4] = 0;
+    }
+}
+
+static __device__ void multiply(struct sums &sums, const struct tiles &tiles)
+{
+    int row = threadIdx.x / 16 * 4;
+    int column = threadIdx.x % 16 * 4;
+
+    for (int k = 0; k < DEPTH; k++) {
+        for (int i = 0; i < 16; i++) {
+            sums.value[i / 4][i % 4] += tiles.a[row + i / 4][k] * tiles.b[k][column + i % 4];
+        }
+    }
+}
+
+static __device__ void store(const struct sums &sums, struct tiles &tiles)
+{
+    for (int i = 0; i < 16; i++) {
+        tiles.c[threadIdx.x / 16 * 4 + i / 4][threadIdx.x % 16 * 4 + i % 4] =
+            sums.value[i / 4][i % 4];
+    }
+    __syncthreads();
+}
+
+#else
+
+using namespace nvcuda;
+
+struct sums { /* of a 16 x 32 rectangle of each warp */
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> value[2];
+};
+
+static __device__ void clear(struct sums &sums)
+{
+    wmma::fill_fragment(sums.value[0], 0.0F);
+    wmma::fill_fragment(sums.value[1], 0.0F);
+}
+
+static __device__ void multiply(struct sums &sums, const struct tiles &tiles)
+{
+    int row = threadIdx.x / 64 * 16;
+    int column = threadIdx.x / 32 % 2 * 32;
+
+    for (int k = 0; k < DEPTH; k += 16) {
+        wmma::fragment<wmma::matrix_a, 16, 16, 16, pkb_t, wmma::row_major> a;
+        wmma::load_matrix_sync(a, &tiles.a[row][k], DEPTH + 8);
+        for (int i = 0; i < 2; i++) {
+            wmma::fragment<wmma::matrix_b, 16, 16, 16, pkb_t, wmma::row_major> b;
+            wmma::load_matrix_sync(b, &tiles.b[k][column + 16 * i], TILE + 8);
+            wmma::mma_sync(sums.value[i], a, b, sums.value[i]);
+        }
+    }
+}
+
+static __device__ void store(const struct sums &sums, struct tiles &tiles)
+{
+    int row = threadIdx.x / 64 * 16;
+    int column = threadIdx.x / 32 % 2 * 32;
+
+    for (int i = 0; i < 2; i++) {
+        wmma::store_matrix_sync(&tiles.c[row][column + 16 * i], sums.value[i], TILE + 4,
+                                wmma::mem_row_major);
+    }
+    __syncthreads();
+}
+
+#endif
+
+/* Adds to the tile at (row, column) the product of two factors. */
+static __device__ void add_product(struct sums &sums, struct tiles &tiles, const struct factor &a,
+                                   int64_t row, const struct factor &b, int64_t column)
+{
+    for (int64_t k = 0; k < a.columns; k += DEPTH) {
+        for (int i = threadIdx.x; i < TILE * DEPTH / PIECE; i += THREADS) {
+            int across = i % (DEPTH / PIECE) * PIECE;
+            int down = i / (DEPTH / PIECE);
+            load_piece(&tiles.a[down][across], a, row + down, k + across);
+        }
+        for (int i = threadIdx.x; i < TILE * DEPTH / PIECE; i += THREADS) {
+            int across = i % (TILE / PIECE) * PIECE;
+            int down = i / (TILE / PIECE);
+            load_piece(&tiles.b[down][across], b, k + down, column + across);
+        }
+        __syncthreads();
+        multiply(sums, tiles);
+        __syncthreads();
+    }
+}
+
+/* `count` sums as elements, in one access where there are PIECE and the address allows it. */
+static __device__ void store_piece(pkb_t *to, const float *from, int64_t count)
+{
+    alignas(16) pkb_t piece[PIECE];
+
+    for (int i = 0; i < PIECE; i++) {
+        piece[i] = (pkb_t)from[i];
+    }
+    if (count >= PIECE && (uintptr_t)to % 16 == 0) {
+        *(uint4 *)to = *(const uint4 *)piece;
+        return;
+    }
+    for (int i = 0; i < PIECE && i < count; i++) {
+        to[i] = piece[i];
+    }
+}
+
+/* The tile at (row, column) of a row-major matrix. */
+static __device__ void store_tile(pkb_t *to, const struct factor &shape, const struct tiles &tiles,
+                                  int64_t row, int64_t column)
+{
+    for (int i = threadIdx.x; i < TILE * TILE / PIECE; i += THREADS) {
+        int across = i % (TILE / PIECE) * PIECE;
+        int down = i / (TILE / PIECE);
+        if (row + down < shape.rows) {
+            store_piece(to + (row + down) * shape.stride + column + across, &tiles.c[down][across],
+                        shape.columns - column - across);
+        }
+    }
+}
+
+struct call {
+    struct pkb_symm slots, signal;
+    const pkb_t *x, *w1, *w2;
+    pkb_t *activation, *y;
+    int64_t rows, columns, width, hidden; /* of this rank's rows; columns: of one rank */
+    int64_t slot_bytes;
+    int rank, world;
+    uint32_t epoch;
+};
+
+struct state {
+    struct pkb_symm slots;
+    pkb_t *activation;
+    int64_t slot_bytes;
+    uint32_t epoch;
+};
+
+/* What this block has sent is at all peers. */
+static __device__ void signal_peers(const struct call &call)
+{
+    __threadfence_system();
+    __syncthreads();
+    if (threadIdx.x < call.world) {
+        uint32_t *theirs =
+            (uint32_t *)call.signal.peer[threadIdx.x] + blockIdx.x * PKB_RANKS_MAX + call.rank;
+        asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(theirs), "r"(call.epoch)
+                     : "memory");
+    }
+}
+
+/* What all blocks of a peer have sent is here; there are at most as many blocks as threads. */
+static __device__ void wait_for(const struct call &call, int peer)
+{
+    if (threadIdx.x < gridDim.x) {
+        uint32_t *mine = (uint32_t *)call.signal.local + threadIdx.x * PKB_RANKS_MAX + peer;
+        uint32_t seen;
+        do {
+            asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(seen) : "l"(mine) : "memory");
+        } while ((int32_t)(seen - call.epoch) < 0);
+    }
+    __syncthreads();
+}
+
+static __device__ int64_t slot_at(const struct call &call, int source)
+{
+    return ((call.epoch & 1) * PKB_RANKS_MAX + source) * call.slot_bytes;
+}
+
+/* Rows of x to the peers that need them. */
+static __device__ void send_rows(const struct call &call)
+{
+    int64_t count = call.rows * call.columns;
+
+    for (int step = 1; step < call.world; step++) {
+        int peer = (call.rank + step) % call.world;
+        const pkb_t *from = call.x + peer * count;
+        pkb_t *to = (pkb_t *)((char *)call.slots.peer[peer] + slot_at(call, call.rank));
+        int64_t pieces = (uintptr_t)from % 16 == 0 ? count / PIECE : 0;
+        for (int64_t i = blockIdx.x * THREADS + threadIdx.x; i < pieces; i += gridDim.x * THREADS) {
+            ((uint4 *)to)[i] = ((const uint4 *)from)[i];
+        }
+        for (int64_t i = pieces * PIECE + blockIdx.x * THREADS + threadIdx.x; i < count;
+             i += gridDim.x * THREADS) {
+            to[i] = from[i];
+        }
+    }
+}
+
+static __device__ void activate(struct tiles &tiles)
+{
+    for (int i = threadIdx.x; i < TILE * TILE; i += THREADS) {
+        float h = tiles.c[i / TILE][i % TILE];
+        tiles.c[i / TILE][i % TILE] = h / (1 + expf(-h));
+    }
+    __syncthreads();
+}
+
+static __global__ void multiply_first(struct call call)
+{
+    __shared__ struct tiles tiles;
+    int64_t across = (call.hidden + TILE - 1) / TILE;
+    int64_t count = (call.rows + TILE - 1) / TILE * across;
+    struct factor shape = {NULL, call.rows, call.hidden, call.hidden};
+    int arrived = 1; /* how many ranks' columns, from the own ones on */
+
+    send_rows(call);
+    signal_peers(call);
+    for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
+        struct sums sums;
+        clear(sums);
+        for (int step = 0; step < call.world; step++) {
+            int source = (call.rank + step) % call.world;
+            const pkb_t *own = call.x + call.rank * call.rows * call.columns;
+            const pkb_t *slot =
+                (const pkb_t *)((const char *)call.slots.local + slot_at(call, source));
+            struct factor x = {step == 0 ? own : slot, call.rows, call.columns, call.columns};
+            struct factor w = {call.w1 + source * call.columns * call.hidden, call.columns,
+                               call.hidden, call.hidden};
+            if (step >= arrived) {
+                wait_for(call, source);
+                arrived++;
+            }
+            add_product(sums, tiles, x, i / across * TILE, w, i % across * TILE);
+        }
+        store(sums, tiles);
+        activate(tiles);
+        store_tile(call.activation, shape, tiles, i / across * TILE, i % across * TILE);
+        __syncthreads();
+    }
+}
+
+static __global__ void multiply_second(struct call call)
+{
+    __shared__ struct tiles tiles;
+    int64_t across = (call.width + TILE - 1) / TILE;
+    int64_t count = (call.rows + TILE - 1) / TILE * across;
+    struct factor a = {call.activation, call.rows, call.hidden, call.hidden};
+    struct factor w = {call.w2, call.hidden, call.width, call.width};
+    struct factor shape = {NULL, call.rows, call.width, call.width};
+
+    for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
+        struct sums sums;
+        clear(sums);
+        add_product(sums, tiles, a, i / across * TILE, w, i % across * TILE);
+        store(sums, tiles);
+        store_tile(call.y, shape, tiles, i / across * TILE, i % across * TILE);
+        __syncthreads();
+    }
+}
+
+static unsigned blocks_for(int64_t rows, int64_t columns)
+{
+    int64_t count = ((rows + TILE - 1) / TILE) * ((columns + TILE - 1) / TILE);
+
+    return (unsigned)(count < BLOCKS_MAX ? count : BLOCKS_MAX);
+}
+
+int pkb_setup(struct pkb_ctx *ctx, const struct pkb_params *params)
+{
+    struct state *state = (struct state *)calloc(1, sizeof(*state));
+
+    ctx->user = state;
+    if (state == NULL ||
+        cudaMalloc(&state->activation, params->ml * params->F * sizeof(pkb_t)) != cudaSuccess) {
+        return 1;
+    }
+    state->slot_bytes = (params->ml * params->hl * (int64_t)sizeof(pkb_t) + 255) / 256 * 256;
+    return pkb_symm_alloc(ctx, 2 * PKB_RANKS_MAX * state->slot_bytes, &state->slots);
+}
+
+int pkb_run(struct pkb_ctx *ctx, const struct pkb_params *params, const struct pkb_inputs *in,
+            const struct pkb_outputs *out)
+{
+    struct state *state = (struct state *)ctx->user;
+    struct call call = {state->slots, ctx->signal,       in->x,         in->w1,
+                        in->w2,       state->activation, out->y,        params->ml,
+                        params->hl,   params->hw,        params->F,     state->slot_bytes,
+                        ctx->rank,    ctx->world,        ++state->epoch};
+
+    multiply_first<<<blocks_for(params->ml, params->F), THREADS, 0, ctx->stream>>>(call);
+    multiply_second<<<blocks_for(params->ml, params->hw), THREADS, 0, ctx->stream>>>(call);
+    return (int)cudaGetLastError();
+}
+
+void pkb_teardown(struct pkb_ctx *ctx)
+{
+    struct state *state = (struct state *)ctx->user;
+
+    cudaFree(state->activation);
+    free(state);
+}
