@@ -271,6 +271,12 @@ $(BUILD)/gpu/compare: tests/gpu/compare.c
 $(BUILD)/gpu/simulate: tests/gpu/simulate.c $(lib_test) $(lib_common)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(filter %.c %.a,$^) $(common_libs) -o $@
+$(BUILD)/gpu/sandbox_cost: tests/gpu/sandbox_cost.c $(lib_test) $(lib_worker) $(lib_tasks) $(lib_common)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(filter %.c %.a,$^) -luv -lseccomp $(common_libs) -lm -o $@
+# For machines where nothing can be installed: bubblewrap with its libraries.
+$(BUILD)/gpu/bwrap/bwrap: tests/gpu/carry_bwrap.sh
+	sh tests/gpu/carry_bwrap.sh $(@D)
 
 # A kernel of a chosen length, and the same timed by a program of its own.
 copy_turns := 1 10 60 300 1000 3000
@@ -288,7 +294,8 @@ $(BUILD)/timing/own.%: tests/gpu/timing/own.cu $(BUILD)/timing/copy.%.cu $(BUILD
 	    -diag-suppress 177 -gencode arch=compute_90a,code=[sm_90a,compute_90a] $< -o $@
 .PRECIOUS: $(BUILD)/timing/copy.%.cu
 
-gpu-programs: $(timing_programs) $(gpu_programs) $(BUILD)/gpu/compare $(BUILD)/gpu/simulate
+gpu-programs: $(timing_programs) $(gpu_programs) $(BUILD)/gpu/compare $(BUILD)/gpu/simulate \
+    $(BUILD)/gpu/sandbox_cost $(BUILD)/gpu/bwrap/bwrap
 # Those that the simulator is held to by what an H200 gave.
 recorded-programs: $(addprefix $(BUILD)/gpu/,$(shell cat tests/gpu/records/check.txt) compare simulate)
 check-gpu: all gpu-programs $(BUILD)/tests/test_cuda_api ## the checks that need a GPU, as a table

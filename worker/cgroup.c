@@ -384,7 +384,9 @@ enum status cgroup_open(struct cgroup **group, const char *name, const struct cg
     made->unified = made->refusals = -1;
     number++;
     for (int tree = 0; tree < TREES && status == OK; tree++) {
-        if (hierarchy.parent[tree][0] == 0 || (hierarchy.is_v2 && tree != TREE_UNIFIED)) {
+        /* To enter a tree of version 1 takes time, so only where it is of use. */
+        if (hierarchy.parent[tree][0] == 0 || (hierarchy.is_v2 && tree != TREE_UNIFIED) ||
+            (tree == TREE_CPU && limits->cpus == 0)) {
             continue;
         }
         int length = snprintf(made->path[tree], PATH_MAX, "%s/%s-%" PRIu64 "-%s",

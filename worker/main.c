@@ -5,6 +5,7 @@
 #include "worker/agent.h"
 #include "worker/once.h"
 #include "worker/selftest.h"
+#include "worker/staging.h"
 #include "worker/toolchain.h"
 #include "worker/workplace.h"
 
@@ -59,6 +60,7 @@ struct options {
     struct once_options once;
     const char *token_file, *task, *work_dir;
     struct sandbox_node node;
+    struct staging staging;
     uint64_t world, slots, seed, schedule_seed, fuel, stall_ms, build_ms, run_ms;
     bool has_seed, no_multicast;
 };
@@ -285,8 +287,9 @@ static enum status run_once(struct options *options, struct evaluation_settings 
     return status;
 }
 
-static enum status prepare_node(struct sandbox_node *node, struct error *err)
+static enum status prepare_node(struct options *options, struct error *err)
 {
+    struct sandbox_node *node = &options->node;
     unsigned of_root = 1U << LAYER_UID | 1U << LAYER_CGROUP;
     enum status status = OK;
 
@@ -297,7 +300,8 @@ static enum status prepare_node(struct sandbox_node *node, struct error *err)
             "jobs users and cgroups of their own; run pkb-worker as root, or with "
             "--insecure=uid,cgroup, and then its results are marked and not ranked");
     }
-    if ((node->waived >> LAYER_CGROUP & 1) == 0) {
+    status = staging_prepare(&options->staging, node, err);
+    if (status == OK && (node->waived >> LAYER_CGROUP & 1) == 0) {
         status = cgroup_prepare(err);
     }
     return status == OK ? sandbox_node_init(node, err) : status;
@@ -372,7 +376,7 @@ static enum status run(int argc, char **argv, struct error *err)
     options.agent.settings = &settings;
     status = toolchain_check(&options.node, options.agent.device, err);
     if (status == OK) {
-        status = prepare_node(&options.node, err);
+        status = prepare_node(&options, err);
     }
     if (status == OK) {
         status = options.once.file != NULL ? run_once(&options, &settings, err)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The checks that need a GPU, as one table; any failure or skip makes it fail.
 #
-#   sh tests/gpu/check.sh [PART...]     parts: differential baselines fixtures timing judge api
+#   sh tests/gpu/check.sh [PART...]     parts: differential baselines fixtures timing judge sandbox api
 #
 # differential  every program of tests/gpu/kernels on the GPU and in the simulator, held together
 # baselines     every task's baseline against its oracle: NCCL on 1 GPU, our libnccl on 2 and 4
@@ -9,6 +9,7 @@
 # fixtures      right and wrong submissions on 2 and 4 ranks that share the GPU
 # timing        the judge's clock on one rank, against programs of their own that do the same
 # judge         every fixture on hardware, ranks taking turns on the GPU
+# sandbox       its layers on this machine, what CUDA does inside it, and what each layer costs
 # api           the promises of CUDA that the simulator is held to as well
 set -u
 cd "$(dirname "$0")/../.."
@@ -16,10 +17,15 @@ BUILD=${BUILD:-build}
 case $BUILD in /*) ;; *) BUILD=$(pwd)/$BUILD ;; esac
 export BUILD
 scratch=$(mktemp -d)
+chmod 755 "$scratch" # jobs run as other users, and reach MPS below it
 failed=0
 passed=0
 # More options of pkb-worker: which layers of the sandbox this machine cannot have.
-WORKER_OPTIONS=${WORKER_OPTIONS:-}
+missing=
+# Where bubblewrap is not installed, that which gpu-programs has packed.
+bwrap=/usr/bin/bwrap
+[ -x "$bwrap" ] || bwrap=$BUILD/gpu/bwrap/bwrap
+WORKER_OPTIONS="--bwrap $bwrap ${WORKER_OPTIONS:-}"
 
 row()
 {
@@ -31,6 +37,7 @@ start_mps()
 {
     export CUDA_MPS_PIPE_DIRECTORY=$scratch/mps CUDA_MPS_LOG_DIRECTORY=$scratch/mps-log
     mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
+    chmod 1777 "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
     nvidia-cuda-mps-control -d || echo "no MPS: ranks share the GPU by time slices"
 }
 
@@ -67,8 +74,9 @@ differential()
 evaluate()
 {
     result=$scratch/result.json
-    timeout 120 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$2" --task "$3" --world "$4" --device "$5" \
-        --stall-ms 3000 --work-dir "$scratch" >"$result" 2>"$result.log"
+    # shellcheck disable=SC2086 # a list of options
+    timeout 120 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$2" --task "$3" --world "$4" \
+        --device "$5" --stall-ms 3000 --work-dir "$scratch" >"$result" 2>"$result.log"
     verdict=$(sed -n 's/^{"verdict":"\([a-z_]*\)".*/\1/p' "$result")
     if [ "$verdict" = "$6" ]; then
         row ok "$1" "$(basename "$2" .cu) $3 x$4 $5" "$verdict"
@@ -124,8 +132,9 @@ is_near()
 # Times $1 on $2 ranks of $3 for task $4 into $5.
 time_once()
 {
-    timeout 200 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$1" --task "$4" --world "$2" --device "$3" --bench \
-        --work-dir "$scratch" >"$5" 2>"$5.log"
+    # shellcheck disable=SC2086 # a list of options
+    timeout 200 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$1" --task "$4" --world "$2" \
+        --device "$3" --bench --work-dir "$scratch" >"$5" 2>"$5.log"
     verdict=$(sed -n 's/^{"verdict":"\([a-z_]*\)".*/\1/p' "$5")
     [ "$verdict" = accepted ] && return 0
     row FAILED timing "$(basename "$1" .cu) x$2 $3" \
@@ -186,6 +195,69 @@ judge()
     done <"$scratch/judge"
 }
 
+# Finds which layers there are; $1 is told what is missing, and is gone without from then on.
+layers()
+{
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12; do
+        # Without a source to read, only the self-test is done.
+        # shellcheck disable=SC2086 # a list of options
+        "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$scratch/none.cu" \
+            --task allreduce --world 1 >"$scratch/layers.log" 2>&1
+        found=$(sed -n 's/.*missing layers of the sandbox: //p' "$scratch/layers.log")
+        [ -n "$found" ] || break
+        $1 "$found"
+        # "uid, cgroup: why" or "net: why; ipc: why"
+        names=$(echo "$found" | tr ';' '\n' | sed 's/:.*//' | tr -d ' ' | tr '\n' , |
+            sed 's/,*$//')
+        missing=${missing:+$missing,}$names
+        WORKER_OPTIONS="$WORKER_OPTIONS --insecure=$names"
+    done
+}
+
+say_layer()
+{
+    row MISSING sandbox layers "$1"
+}
+
+sandbox()
+{
+    layers say_layer
+    if [ -z "$missing" ]; then
+        row ok sandbox layers "all, by attack"
+    else
+        row FAILED sandbox layers "without $missing: $(tail -n 1 "$scratch/layers.log")"
+    fi
+    evaluate sandbox tasks/001_allreduce/baseline.cu allreduce 1 cuda accepted
+    whole=$WORKER_OPTIONS
+    mkdir -p "$scratch/without"
+    cp -r "$BUILD/gpu/bwrap/." tests/gpu/bwrap_without_sys.sh "$scratch/without/"
+    chmod 755 "$scratch/without" "$scratch/without/bwrap_without_sys.sh"
+    WORKER_OPTIONS="$WORKER_OPTIONS --bwrap $scratch/without/bwrap_without_sys.sh"
+    evaluate sandbox tasks/001_allreduce/baseline.cu allreduce 1 cuda accepted
+    WORKER_OPTIONS=$whole
+    for kind in slices mps; do
+        [ $kind = slices ] || start_mps
+        # 4 ranks import 8 arenas and 4 signal pads from the judge, who is another user.
+        evaluate sandbox tests/fixtures/allreduce_loads.cu allreduce 4 cuda-shared accepted
+        evaluate sandbox tests/fixtures/symm_alloc.cu allreduce 2 cuda-shared accepted
+        evaluate sandbox tests/fixtures/ipc_handles.cu allreduce 2 cuda-shared accepted
+        evaluate sandbox tests/fixtures/kill_parent.cu allreduce 2 cuda-shared contract_violation
+        [ $kind = slices ] || stop_mps
+    done
+    cost
+}
+
+cost()
+{
+    if env PKB_TEST_BWRAP="$bwrap" ${missing:+PKB_TEST_INSECURE="$missing"} \
+        "$BUILD/gpu/sandbox_cost" 100 >"$scratch/cost.log" 2>&1; then
+        row ok sandbox "cost of each layer" "below"
+    else
+        row FAILED sandbox "cost of each layer" "$(tail -n 1 "$scratch/cost.log")"
+    fi
+    cat "$scratch/cost.log"
+}
+
 api()
 {
     if CMOCKA_MESSAGE_OUTPUT=TAP PKB_TEST_DEVICE=cuda timeout 120 "$BUILD/tests/test_cuda_api" \
@@ -201,7 +273,8 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 ls /dev/nvidia* 2>/dev/null | tr '\n' ' '
 ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -n 1
 "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" --version | sed -n 's/^Build //p'
-[ $# -gt 0 ] || set -- differential baselines fixtures timing judge api
+[ $# -gt 0 ] || set -- differential baselines fixtures timing judge sandbox api
+case " $* " in *" sandbox "*) ;; *) layers : ;; esac
 for part in "$@"; do
     "$part"
 done

@@ -1,0 +1,130 @@
+/*
+ * What a sandbox costs: starts and ends a program that does nothing, by turns with all layers and
+ * without one of them, and prints the medians in milliseconds.
+ *
+ *     sandbox_cost [PAIRS]
+ */
+#include "tests/node.h"
+#include "worker/box.h"
+#include "worker/capture.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAIRS_MAX = 1000, SLOT = 210 };
+
+static double now_ms(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
+
+static _Noreturn void give_up(const struct error *err)
+{
+    (void)fprintf(stderr, "sandbox_cost: %s\n", err->message);
+    exit(1);
+}
+
+/* From the plan of a sandbox to the end of the program in it; exits where it was not started. */
+static double start_once(const struct sandbox_node *node, enum sandbox_policy policy)
+{
+    struct sandbox_options options = {
+        .policy = policy, .slot = SLOT, .device = DEVICE_SIM, .world = 1, .has_probe = true};
+    static char *const no_env[] = {NULL};
+    struct sandbox *sandbox = NULL;
+    struct capture output = {0};
+    struct box_event event = {0};
+    struct error err = {0};
+    struct box *box = NULL;
+    double start_ms = now_ms(), end_ms = 0;
+    enum status status = OK;
+
+    struct box_program program = {.env = no_env, .output = -1};
+    if (sandbox_open(&sandbox, node, &options, &err) != OK ||
+        capture_init(&output, &program.output, &err) != OK) {
+        give_up(&err);
+    }
+    char *argv[] = {sandbox->inside.probe, NULL};
+    program.argv = argv;
+    program.sandbox = sandbox;
+    if (box_start(&box, &program, 1, &err) != OK) {
+        give_up(&err);
+    }
+    close(program.output);
+    while ((status = box_next(box, &event, &err)) != ERR_UNAVAILABLE) {
+        struct pollfd watched = {.fd = box_fd(box), .events = POLLIN};
+        if (status == OK && event.kind == BOX_ENDED) {
+            end_ms = now_ms();
+            if (event.wait_status != 2 << 8) { /* pkb-probe's, without arguments */
+                (void)fprintf(stderr, "sandbox_cost: wait status %x\n",
+                              (unsigned)event.wait_status);
+                exit(1);
+            }
+            box_kill(box);
+        } else if (status == ERR_NOT_FOUND) {
+            (void)poll(&watched, 1, -1);
+        }
+    }
+    box_close(box);
+    sandbox_close(sandbox);
+    capture_release(&output);
+    return end_ms - start_ms;
+}
+
+static int compare_numbers(const void *one, const void *other)
+{
+    double a = *(const double *)one, b = *(const double *)other;
+
+    return (a > b) - (a < b);
+}
+
+/* The median difference of pairs, and the interval that holds it with 95 %. */
+static void compare(const char *name, enum sandbox_policy policy, unsigned waived, int pairs)
+{
+    static double with[PAIRS_MAX], difference[PAIRS_MAX];
+    struct sandbox_node less = *test_node();
+
+    less.waived |= waived;
+    for (int i = 0; i < pairs; i++) {
+        with[i] = start_once(test_node(), policy);
+        difference[i] = with[i] - start_once(&less, policy);
+    }
+    qsort(with, (size_t)pairs, sizeof *with, compare_numbers);
+    qsort(difference, (size_t)pairs, sizeof *difference, compare_numbers);
+    int reach = 1;
+    while (reach * reach < pairs) {
+        reach++;
+    }
+    int low = pairs / 2 - reach < 0 ? 0 : pairs / 2 - reach;
+    int high = pairs / 2 + reach >= pairs ? pairs - 1 : pairs / 2 + reach;
+    (void)printf("%-6s %-11s costs %6.2f ms of %6.2f  (%.2f to %.2f, %d pairs)\n",
+                 sandbox_policy_name(policy), name, difference[pairs / 2], with[pairs / 2],
+                 difference[low], difference[high], pairs);
+}
+
+int main(int argc, char **argv)
+{
+    static const enum layer layers[] = {LAYER_UID, LAYER_USERNS, LAYER_SECCOMP, LAYER_CGROUP,
+                                        LAYER_NAMESPACES};
+    long pairs = argc > 1 ? strtol(argv[1], NULL, 10) : 100;
+
+    if (pairs < 1 || pairs > PAIRS_MAX) {
+        (void)fprintf(stderr, "usage: sandbox_cost [PAIRS]\n");
+        return 2;
+    }
+    for (int policy = SANDBOX_BUILD; policy <= SANDBOX_SIMD; policy++) {
+        unsigned all = 0;
+        for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+            all |= 1U << layers[i];
+            compare(layer_name(layers[i]), (enum sandbox_policy)policy, 1U << layers[i],
+                    (int)pairs);
+        }
+        compare("everything", (enum sandbox_policy)policy, all, (int)pairs);
+    }
+    return 0;
+}
