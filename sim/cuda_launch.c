@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { BLOCK_SHARED_BYTES_MAX = 227 << 10 };
+
 CUresult kernel_pack(const struct kernel_handle *kernel, void **params, void **extra,
                      uint8_t *packed)
 {
@@ -283,6 +285,29 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfun
 {
     (void)flags;
     return cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared_bytes);
+}
+
+/* The most with which so many blocks still fit. */
+CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *shared_bytes, CUfunction function,
+                                                 int blocks, int threads)
+{
+    int fits = 0;
+    size_t low = 0;
+    size_t high = BLOCK_SHARED_BYTES_MAX + 1;
+    CUresult result = cuOccupancyMaxActiveBlocksPerMultiprocessor(&fits, function, threads, 0);
+
+    if (!result && (!shared_bytes || blocks <= 0 || fits < blocks)) {
+        result = CUDA_ERROR_INVALID_VALUE;
+    }
+    while (!result && high - low > 1) {
+        size_t middle = (low + high) / 2;
+        result = cuOccupancyMaxActiveBlocksPerMultiprocessor(&fits, function, threads, middle);
+        *(fits >= blocks ? &low : &high) = middle;
+    }
+    if (!result) {
+        *shared_bytes = low;
+    }
+    return result;
 }
 
 /* Tries the block sizes from the largest down, as the occupancy calculator does. */

@@ -37,6 +37,7 @@ extern const struct cuda_case cases_of_errors[];
 extern const struct cuda_case cases_of_sharing[];
 extern const struct cuda_case cases_of_graphs[];
 extern const struct cuda_case cases_of_multicast[];
+extern const struct cuda_case cases_of_own_streams[];
 
 /* A socket to the other rank of a case with two. */
 extern int case_peer;

@@ -6,5 +6,5 @@
 #include "tests/cuda_cases.h"
 
 const struct cuda_case *const case_lists[] = {
-    cases_of_memory,    cases_of_work, cases_of_errors, cases_of_sharing, cases_of_graphs,
-    cases_of_multicast, NULL};
+    cases_of_memory, cases_of_work,      cases_of_errors,      cases_of_sharing,
+    cases_of_graphs, cases_of_multicast, cases_of_own_streams, NULL};
