@@ -183,6 +183,7 @@ static const struct json_record gpu_record = {
     .fields =
         {
             {"name", TEXT(name)},
+            {"uuid", TEXT(uuid)},
             {"driver", TEXT(driver)},
             {"cuda", TEXT(cuda)},
             {"nccl", TEXT(nccl)},

@@ -122,9 +122,9 @@ struct timing {
 
 /* What a job was timed on. */
 struct gpu {
-    char *name, *driver, *cuda, *nccl;
-    int count;                             /* GPUs of the job */
-    int sm_mhz, memory_mhz, temperature_c; /* when timing ended; 0: not known */
+    char *name, *uuid, *driver, *cuda, *nccl; /* name and uuid: of the first */
+    int count;                                /* GPUs of the job */
+    int sm_mhz, memory_mhz, temperature_c;    /* when timing ended; 0: not known */
     char *throttled; /* why the clocks were held down: "power"; NULL: they were not */
 };
 

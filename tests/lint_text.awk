@@ -84,7 +84,7 @@ BEGIN {
     may_include["sim"] = "common sim"
 
     of_judge_and_rank = "(judge|rank|symm|kernels|arena|check|communicator|grants|multicast|" \
-        "record|report|holdings|meter|rounds|seat|stall)"
+        "record|report|holdings|gpus|meter|rounds|seat|stall)"
     own("^sqlite3\\.h$", "^server/[a-z_0-9]*\\.c$", "server/")
     own("^microhttpd\\.h$", "^server/http[a-z_0-9]*\\.c$", "server/http.c")
     own("^uv\\.h$", "^worker/[a-z_0-9]*\\.c$", "worker/")

@@ -91,6 +91,7 @@ static struct result full(void)
                                                .target_percent = 48.75});
     result.gpu = xmalloc(sizeof *result.gpu);
     *result.gpu = (struct gpu){.name = xstrdup("NVIDIA H200"),
+                               .uuid = xstrdup("GPU-1"),
                                .driver = xstrdup("580.1"),
                                .cuda = xstrdup("13.0"),
                                .nccl = xstrdup("2.28.3"),

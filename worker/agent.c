@@ -242,6 +242,7 @@ static void start_job(struct slot *slot)
                                         .dtype = job->dtype,
                                         .device = job->device,
                                         .seed = slot->grant.seed,
+                                        .is_bench = job->device != DEVICE_SIM,
                                         .source = slot->grant.source,
                                         .source_bytes = slot->grant.source_bytes,
                                         .done = on_evaluated,
@@ -325,7 +326,8 @@ static void on_hello(void *context, const struct api_reply *reply)
 
 static void send_hello(struct agent *agent)
 {
-    struct device_offer device = {agent->options.device, AGENT_GPUS * agent->options.slots};
+    struct device_offer device = {agent->options.device,
+                                  agent->options.gpus * agent->options.slots};
     struct worker_hello hello = {.devices = &device, .device_count = 1, .version = AGENT_VERSION};
     struct buffer body = {0};
 
@@ -374,7 +376,7 @@ static void on_lease(void *context, const struct api_reply *reply)
 static void send_lease(struct agent *agent)
 {
     struct lease_request request = {
-        .kinds = 1U << agent->options.device, .gpus = AGENT_GPUS, .wait_s = LEASE_WAIT_S};
+        .kinds = 1U << agent->options.device, .gpus = agent->options.gpus, .wait_s = LEASE_WAIT_S};
     struct buffer path = {0};
     struct buffer body = {0};
 

@@ -13,12 +13,13 @@
 
 struct agent;
 
-enum { SLOTS_MAX = 64, AGENT_GPUS = 8 };
+enum { SLOTS_MAX = 64 };
 
 struct agent_options {
     const char *server, *token, *name;
     enum device_kind device;
-    int slots;
+    int slots; /* on hardware one: a job that is timed has the node alone */
+    int gpus;  /* that a slot offers: for DEVICE_CUDA, of this node; else ranks of a job */
     const struct evaluation_settings *settings;
 };
 

@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "common/result.h"
 #include "worker/check.h"
+#include "worker/gpus.h"
 
 #include <cuda_runtime_api.h>
 #include <poll.h>
@@ -89,6 +90,19 @@ static enum status send_report(int worker, const struct result *result, struct e
     return status;
 }
 
+/* For pkb-worker, which links no CUDA: how many GPUs there are, once each is known to be fit. */
+static int tell_devices(const char *kind)
+{
+    struct error err = {0};
+    int count = 0;
+
+    if (gpus_check(device_kind_find(kind) == DEVICE_CUDA, &count, &err) != OK) {
+        (void)fprintf(stderr, "pkb-judge: %s\n", err.message);
+        return 1;
+    }
+    return printf("%d\n", count) > 0 ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
     struct result result = {.rank = -1};
@@ -96,6 +110,9 @@ int main(int argc, char **argv)
     struct peers peers = {0};
     struct error err = {0};
 
+    if (argc == 3 && strcmp(argv[1], "--devices") == 0) {
+        return tell_devices(argv[2]);
+    }
     int worker = argc == 3 && strcmp(argv[1], "--worker") == 0 ? (int)strtol(argv[2], NULL, 10) : 0;
     if (worker <= 2) {
         (void)fprintf(stderr, "pkb-judge: is started by pkb-worker only\n");
@@ -107,6 +124,9 @@ int main(int argc, char **argv)
     }
     if (status == OK) {
         status = check_job(&peers, &job, &result, &err);
+    }
+    if (result.timing_count > 0) {
+        result.gpu = gpus_describe(job.world);
     }
     if (status != OK && result.stage == NULL) {
         report_trouble(&result, &err);

@@ -3,6 +3,7 @@
 #include "common/job.h"
 #include "common/mem.h"
 #include "worker/agent.h"
+#include "worker/devices.h"
 #include "worker/once.h"
 #include "worker/selftest.h"
 #include "worker/staging.h"
@@ -27,7 +28,7 @@ enum { TOKEN_MAX = 256 };
 enum { EXIT_TROUBLE = 1, EXIT_USAGE = 2, EXIT_LACKING = 78 };
 
 static const char usage[] =
-    "usage: pkb-worker --server URL --token-file FILE --name NODE --device sim [--slots N]\n"
+    "usage: pkb-worker --server URL --token-file FILE --name NODE [--device DEVICE] [--slots N]\n"
     "       pkb-worker --once FILE.cu --task TASK --world W [--dtype DTYPE] [--seed N]\n"
     "                  [--device DEVICE] [--bench]\n"
     "\n"
@@ -309,9 +310,10 @@ static enum status prepare_node(struct options *options, struct error *err)
 
 static enum status check_device(const struct options *options, struct error *err)
 {
-    if (options->agent.device != DEVICE_SIM && options->once.file == NULL) {
-        return error_field(err, ERR_UNAVAILABLE, "device",
-                           "a worker of a server evaluates on the simulator only: --device sim");
+    if (options->agent.device != DEVICE_SIM && options->slots != 1) {
+        return error_field(err, ERR_INVALID, "slots",
+                           "a job on GPUs has the node alone: --slots 1, not %" PRIu64,
+                           options->slots);
     }
     if (options->once.job.is_bench && options->once.job.device == DEVICE_SIM) {
         return error_field(err, ERR_INVALID, "bench",
@@ -319,6 +321,18 @@ static enum status check_device(const struct options *options, struct error *err
                            "cuda-shared");
     }
     return OK;
+}
+
+static enum status find_devices(struct options *options, struct error *err)
+{
+    enum status status =
+        devices_count(&options->node, options->agent.device, &options->agent.gpus, err);
+
+    if (status == OK && options->once.file != NULL) {
+        status =
+            devices_suffice(options->agent.device, options->agent.gpus, (int)options->world, err);
+    }
+    return status;
 }
 
 static enum status run(int argc, char **argv, struct error *err)
@@ -375,6 +389,9 @@ static enum status run(int argc, char **argv, struct error *err)
                                            .stall_ms = (int64_t)options.stall_ms};
     options.agent.settings = &settings;
     status = toolchain_check(&options.node, options.agent.device, err);
+    if (status == OK) {
+        status = find_devices(&options, err);
+    }
     if (status == OK) {
         status = prepare_node(&options, err);
     }

@@ -102,6 +102,7 @@ static void copy_times(struct result *to, const struct result *from)
         to->gpu = xmalloc(sizeof *to->gpu);
         *to->gpu = *from->gpu;
         to->gpu->name = copy_text(from->gpu->name);
+        to->gpu->uuid = copy_text(from->gpu->uuid);
         to->gpu->driver = copy_text(from->gpu->driver);
         to->gpu->cuda = copy_text(from->gpu->cuda);
         to->gpu->nccl = copy_text(from->gpu->nccl);

@@ -56,8 +56,14 @@ refuses 2 "holds no token" --server http://127.0.0.1:1 --token-file "$dir/empty"
 echo token >"$dir/token"
 refuses 2 "has no '/'" --server http://127.0.0.1:1 --token-file "$dir/token" --name a/b
 
-refuses 78 "simulator only" --server http://127.0.0.1:1 --token-file "$dir/token" --name a \
-    --device cuda
+refuses 2 "the simulator has no times" --once $source --task 1 --world 2 --bench
+refuses 2 "has the node alone" --server http://127.0.0.1:1 --token-file "$dir/token" --name a \
+    --device cuda --slots 2
+if [ ! -e /dev/nvidiactl ]; then
+    refuses 78 "no GPU can be used" --server http://127.0.0.1:1 --token-file "$dir/token" \
+        --name a --device cuda
+    refuses 78 "no GPU can be used" --once $source --task 1 --world 2 --device cuda-shared
+fi
 
 # What the node lacks is found before a job is taken.
 home=$CUDA_HOME
