@@ -6,7 +6,7 @@
 #include "worker/build.h"
 #include "worker/loop.h"
 #include "worker/naming.h"
-#include "worker/running.h"
+#include "worker/schedules.h"
 #include "worker/slot.h"
 
 #include <assert.h>
@@ -26,7 +26,7 @@ struct evaluation {
     struct loop_timer *late;
     bool is_stopped;
     /* running */
-    struct running *running;
+    struct schedules *schedules;
     int64_t started_ms;
 };
 
@@ -47,7 +47,7 @@ static void on_run_done(void *context)
 {
     struct evaluation *evaluation = context;
 
-    running_finish(evaluation->running, &evaluation->result);
+    schedules_finish(evaluation->schedules, &evaluation->result);
     naming_apply(&evaluation->result, evaluation->job.task, evaluation->job.world,
                  evaluation->job.dtype);
     evaluation->result.run_ms = clock_monotonic_ms() - evaluation->started_ms;
@@ -60,20 +60,25 @@ static void start_run(struct evaluation *evaluation)
     const struct evaluation_settings *settings = evaluation->settings;
     const struct evaluation_job *job = &evaluation->job;
     struct error err = {0};
-    struct launch_options options = {.node = settings->node,
-                                     .slot = evaluation->slot.number,
-                                     .library = evaluation->build.library,
-                                     .job = {.task_number = task_number(job->task),
-                                             .world = job->world,
-                                             .dtype = (int32_t)job->dtype,
-                                             .device = (int32_t)job->device,
-                                             .no_multicast = settings->no_multicast,
-                                             .is_bench = job->is_bench,
-                                             .seed = job->seed,
-                                             .stall_ms = settings->stall_ms},
-                                     .schedule_seed = settings->schedule_seed,
-                                     .fuel = settings->fuel};
-    struct running_limits limits = {.run_ms = settings->run_ms, .stall_ms = settings->stall_ms};
+    struct schedules_options options = {
+        .launch = {.node = settings->node,
+                   .slot = evaluation->slot.number,
+                   .library = evaluation->build.library,
+                   .job = {.task_number = task_number(job->task),
+                           .world = job->world,
+                           .dtype = (int32_t)job->dtype,
+                           .device = (int32_t)job->device,
+                           .no_multicast = settings->no_multicast,
+                           .is_bench = job->is_bench,
+                           .seed = job->seed,
+                           .stall_ms = settings->stall_ms},
+                   .schedule_seed = settings->schedule_seed,
+                   .fuel = settings->fuel},
+        .limits = {.run_ms = settings->run_ms, .stall_ms = settings->stall_ms},
+        .count = settings->schedules,
+        .task = task_name(job->task),
+        .source = job->source,
+        .source_bytes = job->source_bytes};
     struct result built = evaluation->result;
 
     /* Log, time and flags of the build stay. */
@@ -82,8 +87,7 @@ static void start_run(struct evaluation *evaluation)
     built.message = built.stage = NULL;
     evaluation->result = built;
     evaluation->started_ms = clock_monotonic_ms();
-    if (running_start(&evaluation->running, &options, &limits, on_run_done, evaluation, &err) !=
-        OK) {
+    if (schedules_start(&evaluation->schedules, &options, on_run_done, evaluation, &err) != OK) {
         evaluation->result.verdict = VERDICT_INTERNAL_ERROR;
         evaluation->result.stage = xstrdup("start");
         evaluation->result.message = xstrdup(err.message);
@@ -221,10 +225,10 @@ enum status evaluation_start(struct evaluation **evaluation,
 
 enum job_stage evaluation_stage(const struct evaluation *evaluation)
 {
-    if (evaluation->running == NULL) {
+    if (evaluation->schedules == NULL) {
         return STAGE_BUILDING;
     }
-    return running_is_checking(evaluation->running) ? STAGE_CHECKING : STAGE_WAITING;
+    return schedules_is_checking(evaluation->schedules) ? STAGE_CHECKING : STAGE_WAITING;
 }
 
 void evaluation_stop(struct evaluation *evaluation)
@@ -232,8 +236,8 @@ void evaluation_stop(struct evaluation *evaluation)
     evaluation->is_stopped = true;
     if (evaluation->box != NULL) {
         box_kill(evaluation->box);
-    } else if (evaluation->running != NULL) {
-        running_stop(evaluation->running);
+    } else if (evaluation->schedules != NULL) {
+        schedules_stop(evaluation->schedules);
     }
 }
 
@@ -248,7 +252,7 @@ void evaluation_close(struct evaluation *evaluation)
         return;
     }
     assert(evaluation->box == NULL);
-    running_close(evaluation->running);
+    schedules_close(evaluation->schedules);
     result_release(&evaluation->result);
     build_release(&evaluation->build);
     slot_release(&evaluation->slot);

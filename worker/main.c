@@ -5,6 +5,7 @@
 #include "worker/agent.h"
 #include "worker/devices.h"
 #include "worker/once.h"
+#include "worker/schedules.h"
 #include "worker/selftest.h"
 #include "worker/staging.h"
 #include "worker/toolchain.h"
@@ -31,16 +32,19 @@ static const char usage[] =
     "usage: pkb-worker --server URL --token-file FILE --name NODE [--device DEVICE] [--slots N]\n"
     "       pkb-worker --once FILE.cu --task TASK --world W [--dtype DTYPE] [--seed N]\n"
     "                  [--device DEVICE] [--bench]\n"
+    "       pkb-worker --once FILE.cu --replay FILE.json\n"
     "\n"
     "The first form leases jobs from a server until SIGTERM, and then ends the jobs that it has.\n"
-    "The second evaluates one file and prints the result as JSON.\n"
+    "The second evaluates one file and prints the result as JSON. The third repeats exactly\n"
+    "one schedule of an earlier evaluation: FILE.json is its result, or the 'replay' of it.\n"
     "\n"
     "  --device DEVICE       cuda: a GPU for each rank; cuda-shared: ranks share GPUs; sim (sim)\n"
     "  --bench               times the task's cases 'bench', too; not on the simulator\n"
     "  --work-dir DIR        directories of jobs go below it (TMPDIR or /tmp)\n"
     "  --bin-dir DIR         our programs (where pkb-worker is); the simulator's libraries are in\n"
     "                        its ../lib/sim\n"
-    "  --seed-schedule N     the order in which the simulator runs things (1)\n"
+    "  --seed-schedule N     the order in which the simulator runs things, of the first run (1)\n"
+    "  --schedules K         so many such orders are tried, N, N + 1, ... (3)\n"
     "  --stall-ms N          nothing may happen for so long (10000)\n"
     "  --build-ms N          a build may take so long (60000)\n"
     "  --run-ms N            a job may run so long (300000)\n"
@@ -49,7 +53,7 @@ static const char usage[] =
     "(64000)\n"
     "  --insecure=LAYER,...  do without these layers of the sandbox; results say so and are not "
     "ranked\n"
-    "  --fuel N              thread-instructions in the simulator for one job (5000000000)\n"
+    "  --fuel N              thread-instructions in the simulator for one schedule (5000000000)\n"
     "  --no-multicast        symmetric memory has no multicast address, even where GPUs can do it\n"
     "\n"
     "CUDA_HOME (/usr/local/cuda) says where nvcc is. Exit codes: 0 ended as asked, 1 trouble, 2 "
@@ -59,10 +63,11 @@ static const char usage[] =
 struct options {
     struct agent_options agent;
     struct once_options once;
-    const char *token_file, *task, *work_dir;
+    const char *token_file, *task, *work_dir, *replay_file;
+    struct replay replay;
     struct sandbox_node node;
     struct staging staging;
-    uint64_t world, slots, seed, schedule_seed, fuel, stall_ms, build_ms, run_ms;
+    uint64_t world, slots, seed, schedule_seed, schedules, fuel, stall_ms, build_ms, run_ms;
     bool has_seed, no_multicast;
 };
 
@@ -91,18 +96,32 @@ static enum status read_word(int *to, const char *option, const char *text,
 }
 
 static const struct option option_table[] = {
-    {"server", required_argument, NULL, 's'},   {"token-file", required_argument, NULL, 't'},
-    {"name", required_argument, NULL, 'n'},     {"device", required_argument, NULL, 'd'},
-    {"slots", required_argument, NULL, 'l'},    {"once", required_argument, NULL, 'o'},
-    {"task", required_argument, NULL, 'T'},     {"world", required_argument, NULL, 'w'},
-    {"dtype", required_argument, NULL, 'y'},    {"seed", required_argument, NULL, 'e'},
-    {"work-dir", required_argument, NULL, 'W'}, {"bin-dir", required_argument, NULL, 'b'},
-    {"stall-ms", required_argument, NULL, 'S'}, {"seed-schedule", required_argument, NULL, 'c'},
-    {"build-ms", required_argument, NULL, 'B'}, {"run-ms", required_argument, NULL, 'R'},
-    {"bwrap", required_argument, NULL, 'p'},    {"slot-uid-base", required_argument, NULL, 'u'},
-    {"insecure", required_argument, NULL, 'i'}, {"fuel", required_argument, NULL, 'f'},
-    {"no-multicast", no_argument, NULL, 'm'},   {"bench", no_argument, NULL, 'x'},
-    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+    {"server", required_argument, NULL, 's'},
+    {"token-file", required_argument, NULL, 't'},
+    {"name", required_argument, NULL, 'n'},
+    {"device", required_argument, NULL, 'd'},
+    {"slots", required_argument, NULL, 'l'},
+    {"once", required_argument, NULL, 'o'},
+    {"task", required_argument, NULL, 'T'},
+    {"world", required_argument, NULL, 'w'},
+    {"dtype", required_argument, NULL, 'y'},
+    {"seed", required_argument, NULL, 'e'},
+    {"work-dir", required_argument, NULL, 'W'},
+    {"bin-dir", required_argument, NULL, 'b'},
+    {"stall-ms", required_argument, NULL, 'S'},
+    {"seed-schedule", required_argument, NULL, 'c'},
+    {"build-ms", required_argument, NULL, 'B'},
+    {"run-ms", required_argument, NULL, 'R'},
+    {"bwrap", required_argument, NULL, 'p'},
+    {"slot-uid-base", required_argument, NULL, 'u'},
+    {"insecure", required_argument, NULL, 'i'},
+    {"fuel", required_argument, NULL, 'f'},
+    {"no-multicast", no_argument, NULL, 'm'},
+    {"bench", no_argument, NULL, 'x'},
+    {"schedules", required_argument, NULL, 'k'},
+    {"replay", required_argument, NULL, 'r'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 static enum status read_text_option(struct options *options, int option, const char *text,
@@ -120,6 +139,9 @@ static enum status read_text_option(struct options *options, int option, const c
         break;
     case 'o':
         options->once.file = text;
+        break;
+    case 'r':
+        options->replay_file = text;
         break;
     case 'T':
         options->task = text;
@@ -173,6 +195,8 @@ static enum status read_option(struct options *options, int option, const char *
         return read_number(&options->seed, "seed", text, UINT64_MAX, err);
     case 'c':
         return read_number(&options->schedule_seed, "seed-schedule", text, UINT64_MAX, err);
+    case 'k':
+        return read_number(&options->schedules, "schedules", text, SCHEDULES_MAX, err);
     case 'f':
         return read_number(&options->fuel, "fuel", text, UINT64_MAX, err);
     case 'S':
@@ -253,12 +277,44 @@ static enum status run_agent(struct options *options, struct error *err)
     return status;
 }
 
+/* All but the source comes from the replay. */
+static enum status take_replay(struct options *options, struct evaluation_settings *settings,
+                               struct error *err)
+{
+    struct replay *replay = &options->replay;
+
+    if (options->task != NULL || options->world != 0 || options->has_seed) {
+        return error_field(err, ERR_INVALID, "replay",
+                           "--task, --world and --seed come from the file of --replay");
+    }
+    enum status status = once_read_replay(replay, options->replay_file, err);
+    if (status == OK) {
+        options->once.replay = replay;
+        options->task = replay->task;
+        options->world = (uint64_t)replay->world;
+        options->once.job.dtype = replay->dtype;
+        options->once.job.device = DEVICE_SIM;
+        options->seed = replay->seed;
+        options->has_seed = true;
+        settings->no_multicast = replay->no_multicast;
+        settings->schedule_seed = replay->schedule_seed;
+        settings->schedules = 1;
+        settings->fuel = replay->fuel;
+        settings->stall_ms = replay->stall_ms;
+    }
+    return status;
+}
+
 static enum status run_once(struct options *options, struct evaluation_settings *settings,
                             struct error *err)
 {
     struct workplace workplace = {.lock = -1};
     struct evaluation_job *job = &options->once.job;
+    enum status status = OK;
 
+    if (options->replay_file != NULL && (status = take_replay(options, settings, err)) != OK) {
+        return status;
+    }
     job->task = options->task == NULL ? NULL : task_find(options->task);
     if (job->task == NULL) {
         return error_field(err, ERR_INVALID, "task", "--task has to name a task");
@@ -276,7 +332,7 @@ static enum status run_once(struct options *options, struct evaluation_settings 
     if (!options->has_seed && getrandom(&job->seed, sizeof job->seed, 0) != sizeof job->seed) {
         return error_set(err, ERR_IO, "cannot draw a seed: %m");
     }
-    enum status status = workplace_init(&workplace, options->work_dir, NULL, err);
+    status = workplace_init(&workplace, options->work_dir, NULL, err);
     if (status == OK) {
         options->node.work_dir = workplace.path;
         status = selftest_run(&options->node, err);
@@ -342,6 +398,7 @@ static enum status run(int argc, char **argv, struct error *err)
                               .node = {.bwrap = "/usr/bin/bwrap", .uid_base = SANDBOX_UID_BASE},
                               .slots = 1,
                               .schedule_seed = 1,
+                              .schedules = SCHEDULES_DEFAULT,
                               .fuel = UINT64_C(5000000000),
                               .stall_ms = 10000,
                               .build_ms = 60000,
@@ -356,6 +413,9 @@ static enum status run(int argc, char **argv, struct error *err)
         if (read_text_option(&options, option, optarg, &bin_dir) != OK) {
             status = read_option(&options, option, optarg, err);
         }
+    }
+    if (status == OK && options.schedules == 0) {
+        status = error_field(err, ERR_INVALID, "schedules", "--schedules takes 1 at least");
     }
     if (status == OK && optind < argc) {
         status = error_set(err, ERR_INVALID, "'%s' is not expected; try --help", argv[optind]);
@@ -383,6 +443,7 @@ static enum status run(int argc, char **argv, struct error *err)
     struct evaluation_settings settings = {.node = &options.node,
                                            .no_multicast = options.no_multicast,
                                            .schedule_seed = options.schedule_seed,
+                                           .schedules = (int)options.schedules,
                                            .fuel = options.fuel,
                                            .build_ms = (int64_t)options.build_ms,
                                            .run_ms = (int64_t)options.run_ms,
