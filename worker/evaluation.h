@@ -24,6 +24,8 @@ struct evaluation_settings {
     int schedules;                /* to try on the simulator */
     int64_t build_ms, run_ms;     /* at most */
     int64_t stall_ms;             /* so long may nothing happen */
+    const char *baselines;        /* the directory that keeps their times */
+    const struct roofline *roofline;
 };
 
 struct evaluation_job {
@@ -32,7 +34,8 @@ struct evaluation_job {
     enum dtype dtype;
     enum device_kind device;
     uint64_t seed;
-    bool is_bench;      /* times the cases "bench", too; on hardware only */
+    bool is_bench;      /* times the cases "bench", too, and then the baseline; hardware only */
+    bool is_baseline;   /* with is_bench: it is the baseline */
     const char *source; /* borrowed until `done` */
     size_t source_bytes;
     void (*done)(void *context);

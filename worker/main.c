@@ -5,10 +5,12 @@
 #include "worker/agent.h"
 #include "worker/devices.h"
 #include "worker/once.h"
+#include "worker/roofline.h"
 #include "worker/schedules.h"
 #include "worker/selftest.h"
 #include "worker/staging.h"
 #include "worker/toolchain.h"
+#include "worker/usage.h"
 #include "worker/workplace.h"
 
 #include <errno.h>
@@ -28,42 +30,10 @@ enum { TOKEN_MAX = 256 };
 /* EX_CONFIG of sysexits.h: this node lacks something, and starting again does not help. */
 enum { EXIT_TROUBLE = 1, EXIT_USAGE = 2, EXIT_LACKING = 78 };
 
-static const char usage[] =
-    "usage: pkb-worker --server URL --token-file FILE --name NODE [--device DEVICE] [--slots N]\n"
-    "       pkb-worker --once FILE.cu --task TASK --world W [--dtype DTYPE] [--seed N]\n"
-    "                  [--device DEVICE] [--bench]\n"
-    "       pkb-worker --once FILE.cu --replay FILE.json\n"
-    "\n"
-    "The first form leases jobs from a server until SIGTERM, and then ends the jobs that it has.\n"
-    "The second evaluates one file and prints the result as JSON. The third repeats exactly\n"
-    "one schedule of an earlier evaluation: FILE.json is its result, or the 'replay' of it.\n"
-    "\n"
-    "  --device DEVICE       cuda: a GPU for each rank; cuda-shared: ranks share GPUs; sim (sim)\n"
-    "  --bench               times the task's cases 'bench', too; not on the simulator\n"
-    "  --work-dir DIR        directories of jobs go below it (TMPDIR or /tmp)\n"
-    "  --bin-dir DIR         our programs (where pkb-worker is); the simulator's libraries are in\n"
-    "                        its ../lib/sim\n"
-    "  --seed-schedule N     the order in which the simulator runs things, of the first run (1)\n"
-    "  --schedules K         so many such orders are tried, N, N + 1, ... (3)\n"
-    "  --stall-ms N          nothing may happen for so long (10000)\n"
-    "  --build-ms N          a build may take so long (60000)\n"
-    "  --run-ms N            a job may run so long (300000)\n"
-    "  --bwrap FILE          bubblewrap (/usr/bin/bwrap)\n"
-    "  --slot-uid-base N     the first of the users that programs of jobs run as, four a job "
-    "(64000)\n"
-    "  --insecure=LAYER,...  do without these layers of the sandbox; results say so and are not "
-    "ranked\n"
-    "  --fuel N              thread-instructions in the simulator for one schedule (5000000000)\n"
-    "  --no-multicast        symmetric memory has no multicast address, even where GPUs can do it\n"
-    "\n"
-    "CUDA_HOME (/usr/local/cuda) says where nvcc is. Exit codes: 0 ended as asked, 1 trouble, 2 "
-    "wrong\n"
-    "usage, 78 this node lacks something: a device, CUDA, or the simulator's libraries.\n";
-
 struct options {
     struct agent_options agent;
     struct once_options once;
-    const char *token_file, *task, *work_dir, *replay_file;
+    const char *token_file, *task, *work_dir, *replay_file, *baselines, *rates;
     struct replay replay;
     struct sandbox_node node;
     struct staging staging;
@@ -120,6 +90,8 @@ static const struct option option_table[] = {
     {"bench", no_argument, NULL, 'x'},
     {"schedules", required_argument, NULL, 'k'},
     {"replay", required_argument, NULL, 'r'},
+    {"baselines", required_argument, NULL, 'a'},
+    {"rates", required_argument, NULL, 'z'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -152,11 +124,17 @@ static enum status read_text_option(struct options *options, int option, const c
     case 'b':
         *bin_dir = text;
         break;
+    case 'a':
+        options->baselines = text;
+        break;
+    case 'z':
+        options->rates = text;
+        break;
     case 'p':
         options->node.bwrap = text;
         break;
     case 'h':
-        (void)fputs(usage, stdout);
+        (void)fputs(worker_usage, stdout);
         exit(0);
     default:
         return ERR_INVALID;
@@ -391,6 +369,53 @@ static enum status find_devices(struct options *options, struct error *err)
     return status;
 }
 
+/* The options are right as far as they can be seen alone. */
+static enum status work(struct options *options, const char *bin_dir, struct error *err)
+{
+    const char *cuda_home = getenv("CUDA_HOME");
+    char *sim_dir = xasprintf("%s/../lib/sim", bin_dir);
+    char *nccl_dir = xasprintf("%s/../lib/nccl", bin_dir);
+    char *baselines = xasprintf("%s/pkb-baselines", options->work_dir);
+    struct roofline *roofline = NULL;
+
+    options->node.bin_dir = bin_dir;
+    options->node.sim_dir = sim_dir;
+    options->node.nccl_dir = nccl_dir;
+    options->node.cuda_home = cuda_home == NULL || *cuda_home == 0 ? "/usr/local/cuda" : cuda_home;
+    enum status status = roofline_open(&roofline, options->rates, err);
+    if (status == OK) {
+        status = toolchain_check(&options->node, options->agent.device, err);
+    }
+    if (status == OK) {
+        status = find_devices(options, err);
+    }
+    if (status == OK) {
+        status = prepare_node(options, err);
+    }
+    struct evaluation_settings settings = {
+        .node = &options->node,
+        .no_multicast = options->no_multicast,
+        .schedule_seed = options->schedule_seed,
+        .schedules = (int)options->schedules,
+        .fuel = options->fuel,
+        .build_ms = (int64_t)options->build_ms,
+        .run_ms = (int64_t)options->run_ms,
+        .stall_ms = (int64_t)options->stall_ms,
+        .baselines = options->baselines == NULL ? baselines : options->baselines,
+        .roofline = roofline};
+    options->agent.settings = &settings;
+    if (status == OK) {
+        status = options->once.file != NULL ? run_once(options, &settings, err)
+                                            : run_agent(options, err);
+    }
+    sandbox_node_release(&options->node);
+    roofline_close(roofline);
+    free(sim_dir);
+    free(nccl_dir);
+    free(baselines);
+    return status;
+}
+
 static enum status run(int argc, char **argv, struct error *err)
 {
     struct options options = {.agent = {.device = DEVICE_SIM},
@@ -405,7 +430,6 @@ static enum status run(int argc, char **argv, struct error *err)
                               .run_ms = 300000};
     char own_directory[PATH_MAX];
     const char *bin_dir = own_directory;
-    const char *cuda_home = getenv("CUDA_HOME");
     int option = 0;
 
     enum status status = find_own_directory(own_directory, err);
@@ -434,36 +458,7 @@ static enum status run(int argc, char **argv, struct error *err)
         return error_set(err, ERR_NOT_FOUND, "cannot use '%s': %m", options.work_dir);
     }
     options.work_dir = work_dir;
-    char *sim_dir = xasprintf("%s/../lib/sim", bin_dir);
-    char *nccl_dir = xasprintf("%s/../lib/nccl", bin_dir);
-    options.node.bin_dir = bin_dir;
-    options.node.sim_dir = sim_dir;
-    options.node.nccl_dir = nccl_dir;
-    options.node.cuda_home = cuda_home == NULL || *cuda_home == 0 ? "/usr/local/cuda" : cuda_home;
-    struct evaluation_settings settings = {.node = &options.node,
-                                           .no_multicast = options.no_multicast,
-                                           .schedule_seed = options.schedule_seed,
-                                           .schedules = (int)options.schedules,
-                                           .fuel = options.fuel,
-                                           .build_ms = (int64_t)options.build_ms,
-                                           .run_ms = (int64_t)options.run_ms,
-                                           .stall_ms = (int64_t)options.stall_ms};
-    options.agent.settings = &settings;
-    status = toolchain_check(&options.node, options.agent.device, err);
-    if (status == OK) {
-        status = find_devices(&options, err);
-    }
-    if (status == OK) {
-        status = prepare_node(&options, err);
-    }
-    if (status == OK) {
-        status = options.once.file != NULL ? run_once(&options, &settings, err)
-                                           : run_agent(&options, err);
-    }
-    sandbox_node_release(&options.node);
-    free(sim_dir);
-    free(nccl_dir);
-    return status;
+    return work(&options, bin_dir, err);
 }
 
 int main(int argc, char **argv)

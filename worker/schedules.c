@@ -143,6 +143,11 @@ bool schedules_is_checking(const struct schedules *schedules)
            (schedules->running != NULL && running_is_checking(schedules->running));
 }
 
+bool schedules_is_timing(const struct schedules *schedules)
+{
+    return schedules->running != NULL && running_is_timing(schedules->running);
+}
+
 void schedules_stop(struct schedules *schedules)
 {
     schedules->is_stopped = true;

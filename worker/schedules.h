@@ -31,6 +31,8 @@ enum status schedules_start(struct schedules **schedules, const struct schedules
                             void (*done)(void *context), void *context, struct error *err);
 /* Has the first one's start ended? */
 bool schedules_is_checking(const struct schedules *schedules);
+/* Is a case being timed? */
+bool schedules_is_timing(const struct schedules *schedules);
 /* Kills everything; `done` is still called. */
 void schedules_stop(struct schedules *schedules);
 /* Replaces all of `result` but what its build left there: log, flags, build_ms. */
