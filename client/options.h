@@ -24,7 +24,6 @@ enum option {
     OPTION_MODEL,
     OPTION_WAIT,
     OPTION_HEADER,
-    OPTION_REPLAY,
     OPTIONS,
 };
 

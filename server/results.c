@@ -61,6 +61,9 @@ enum status result_board(struct db *db, const struct board_key *key, struct boar
         " JOIN submission ON submission.id = job.submission"
         " WHERE result.verdict = 'accepted' AND result.task = ?1 AND result.world = ?2"
         " AND result.dtype = ?3 AND result.device = ?4"
+        /* Made without a layer of the sandbox. Few have the word, and only those are parsed. */
+        " AND (instr(result.json, '\"insecure:') = 0 OR NOT EXISTS (SELECT 1 FROM"
+        " json_each(result.json, '$.flags') WHERE value LIKE 'insecure:%'))"
         " ORDER BY result.finished_ms, result.job LIMIT ?5";
     struct sqlite3_stmt *select = NULL;
     bool row = true;

@@ -107,24 +107,14 @@ const char *task_dtypes_text(const struct task *task)
     return texts[set];
 }
 
-static const char *text_of(const struct task *task, const char *const *texts)
+const char *task_statement(const struct task *task)
 {
     for (int i = 0; i < task_count; i++) {
         if (tasks[i] == task) {
-            return texts[i];
+            return task_statements[i];
         }
     }
     return "";
-}
-
-const char *task_statement(const struct task *task)
-{
-    return text_of(task, task_statements);
-}
-
-const char *task_baseline(const struct task *task)
-{
-    return text_of(task, task_baselines);
 }
 
 int task_case_count(const struct task *task)

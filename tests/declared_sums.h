@@ -1,5 +1,6 @@
 /*
- * declared_sums.h — task page 063, declared as its task.c will be: fp64 blocks.
+ * declared_sums.h — task pages 016, 021 and 063, declared as their task.c will be: products and
+ * their sums, norms, fp64 blocks.
  */
 #pragma once
 
@@ -10,7 +11,177 @@
 #include <math.h>
 #include <stdlib.h>
 
-extern const struct task task_gemm_reducescatter, task_clip_grad_norm_no_ep;
+/* ---- 016: a bound that is a sum, a limit on the norm ---- */
+
+enum { GEMM_M, GEMM_N, GEMM_K, GEMM_KL, GEMM_ML };
+enum { GEMM_A, GEMM_B };
+
+static void gemm_derive(struct run *run)
+{
+    run->dim[GEMM_KL] = run->dim[GEMM_K] / run->world;
+    run->dim[GEMM_ML] = run->dim[GEMM_M] / run->world;
+}
+
+static void gemm_declare(const struct run *run, int rank, struct plan *plan)
+{
+    (void)rank; /* every rank has the same shapes */
+    plan_input(plan, "a", T, "[M, kl]", SHAPE(run->dim[GEMM_M], run->dim[GEMM_KL]));
+    plan_input(plan, "b", T, "[kl, N]", SHAPE(run->dim[GEMM_KL], run->dim[GEMM_N]));
+    plan_output(plan, "c", T, "[ml, N]", SHAPE(run->dim[GEMM_ML], run->dim[GEMM_N]));
+}
+
+static void gemm_fill(const struct run *run, const struct trial *trial, struct tensor *const *in)
+{
+    for (int rank = 0; rank < run->world; rank++) {
+        fill_tensor_normal(&in[rank][GEMM_A], trial_stream(trial, rank, GEMM_A), 1);
+        fill_tensor_normal(&in[rank][GEMM_B], trial_stream(trial, rank, GEMM_B), 1);
+    }
+}
+
+/* |C - ref| <= 1.05 W u sum_s |P_s| + 2^-20 sum |A B|. */
+static void gemm_element(const struct run *run, struct tensor *const *in, int64_t m, int64_t n,
+                         struct expected *out)
+{
+    double value = 0;
+    double partials = 0;
+    double magnitude = 0;
+
+    for (int rank = 0; rank < run->world; rank++) {
+        double partial = 0;
+        for (int64_t k = 0; k < run->dim[GEMM_KL]; k++) {
+            double product = tensor_get(&in[rank][GEMM_A], m * run->dim[GEMM_KL] + k) *
+                             tensor_get(&in[rank][GEMM_B], k * run->dim[GEMM_N] + n);
+            partial += product;
+            magnitude += fabs(product);
+        }
+        value += partial;
+        partials += fabs(partial);
+    }
+    expect(out, m % run->dim[GEMM_ML] * run->dim[GEMM_N] + n, value,
+           1.05 * run->world * dtype_unit(run->dtype) * partials + 0x1p-20 * magnitude);
+}
+
+static void gemm_oracle(const struct run *run, struct tensor *const *in,
+                        struct expected *const *out)
+{
+    for (int64_t m = 0; m < run->dim[GEMM_M]; m++) {
+        for (int64_t n = 0; n < run->dim[GEMM_N]; n++) {
+            gemm_element(run, in, m, n, &out[m / run->dim[GEMM_ML]][0]);
+        }
+    }
+}
+
+static const struct tolerance gemm_tolerance = {
+    .bf16 = {.a = 0.05, .r = 0.008, .rms = 0.008},
+    .fp16 = {.a = 0.006, .r = 0.001, .rms = 0.001},
+    .fp32 = {.a = 5e-5, .r = 1e-6, .rms = 1e-5},
+};
+
+static const struct task declared_gemm_reducescatter = {
+    .number = 16,
+    .name = "gemm_reducescatter",
+    .summary = "Multiply matrices split along K, and scatter the summed rows",
+    .family = "tensor-parallel",
+    .params = {[GEMM_M] = {"M", PARAM_INT64, "rows of C (all ranks together)"},
+               [GEMM_N] = {"N", PARAM_INT64, "columns"},
+               [GEMM_K] = {"K", PARAM_INT64, "total inner length"},
+               [GEMM_KL] = {"kl", PARAM_INT64, "inner length per rank"},
+               [GEMM_ML] = {"ml", PARAM_INT64, "rows of C per rank"}},
+    .cases = {{.name = "check", .dim = {[GEMM_M] = 72, [GEMM_N] = 88, [GEMM_K] = 192}},
+              {.name = "bench", .dim = {[GEMM_M] = 1024, [GEMM_N] = 1024, [GEMM_K] = 512}},
+              {.name = "large", .dim = {[GEMM_M] = 8192, [GEMM_N] = 8192, [GEMM_K] = 28672}}},
+    .outputs = {{.name = "c", .tolerance = &gemm_tolerance}},
+    .derive = gemm_derive,
+    .declare = gemm_declare,
+    .fill = gemm_fill,
+    .oracle = gemm_oracle,
+};
+
+/* ---- 021: fp32 parameters, a tensor that is absent, a changed zero ---- */
+
+enum { CLIP_N0, CLIP_N1, CLIP_N2, CLIP_MAX_NORM, CLIP_P_NORM };
+
+static void clip_declare(const struct run *run, int rank, struct plan *plan)
+{
+    (void)rank;
+    plan_input(plan, "g0", T, "[n0]", SHAPE(run->dim[CLIP_N0]));
+    plan_input(plan, "g1", T, "[n1]", SHAPE(run->dim[CLIP_N1]));
+    plan_input(plan, "g2", T, "[n2]", SHAPE(run->dim[CLIP_N2]));
+    plan_output(plan, "total_norm", DTYPE_FP32, "[1]", SHAPE(1));
+    plan_output(plan, "g0_out", T, "[n0]", SHAPE(run->dim[CLIP_N0]));
+    plan_output(plan, "g1_out", T, "[n1]", SHAPE(run->dim[CLIP_N1]));
+    plan_output(plan, "g2_out", T, "[n2]", SHAPE(run->dim[CLIP_N2]));
+}
+
+static void clip_fill(const struct run *run, const struct trial *trial, struct tensor *const *in)
+{
+    for (int rank = 0; rank < run->world; rank++) {
+        for (int i = 0; i < 3; i++) {
+            fill_tensor_normal(&in[rank][i], trial_stream(trial, rank, i), (1 + rank) << (2 * i));
+        }
+    }
+}
+
+static void clip_oracle(const struct run *run, struct tensor *const *in,
+                        struct expected *const *out)
+{
+    double sum = 0;
+
+    for (int i = 0; i < 3 * run->world; i++) {
+        const struct tensor *g = &in[i / 3][i % 3];
+        for (int64_t k = 0; k < g->spec->elements; k++) {
+            sum += pow(fabs(tensor_get(g, k)), run->real[CLIP_P_NORM]);
+        }
+    }
+    double norm = pow(sum, 1 / run->real[CLIP_P_NORM]);
+    double scale = norm > run->real[CLIP_MAX_NORM] ? run->real[CLIP_MAX_NORM] / norm : 1;
+    for (int i = 0; i < 3 * run->world; i++) {
+        const struct tensor *g = &in[i / 3][i % 3];
+        for (int64_t k = 0; k < g->spec->elements; k++) {
+            expect_close(&out[i / 3][1 + i % 3], k, scale * tensor_get(g, k));
+        }
+        expect_close(&out[i / 3][0], 0, norm);
+    }
+}
+
+static const struct tolerance norm_tolerance = SAME_TOLERANCE(.r = 1e-5);
+static const struct tolerance clip_tolerance = {
+    .bf16 = {.a = 1e-6, .r = 0.004},
+    .fp16 = {.a = 0.005, .r = 5e-4},
+    .fp32 = {.a = 1e-6, .r = 1e-5},
+};
+
+static const struct task declared_clip_grad_norm = {
+    .number = 21,
+    .name = "clip_grad_norm_no_ep",
+    .summary = "Global gradient norm over sharded gradients, and clipping to a maximum",
+    .family = "optimizer",
+    .params = {[CLIP_N0] = {"n0", PARAM_INT64, "elements of gradient tensor 0"},
+               [CLIP_N1] = {"n1", PARAM_INT64, "elements of gradient tensor 1"},
+               [CLIP_N2] = {"n2", PARAM_INT64, "elements of gradient tensor 2"},
+               [CLIP_MAX_NORM] = {"max_norm", PARAM_FP32, "clipping threshold"},
+               [CLIP_P_NORM] = {"p_norm", PARAM_FP32, "norm order p, finite, > 0"}},
+    .cases = {{.name = "check",
+               .dim = {[CLIP_N0] = 37 * 129, [CLIP_N1] = 5, [CLIP_N2] = 3200},
+               .real = {[CLIP_MAX_NORM] = 1, [CLIP_P_NORM] = 2}},
+              {.name = "bench",
+               .dim = {[CLIP_N0] = 1 << 20, [CLIP_N1] = 1 << 20, [CLIP_N2] = 1 << 20},
+               .real = {[CLIP_MAX_NORM] = 1, [CLIP_P_NORM] = 2}},
+              {.name = "large",
+               .dim = {[CLIP_N0] = 1 << 26, [CLIP_N1] = 1 << 26, [CLIP_N2] = 1 << 26},
+               .real = {[CLIP_MAX_NORM] = 1, [CLIP_P_NORM] = 2}},
+              {.name = "check/no_clip", .real = {[CLIP_MAX_NORM] = 1e9}},
+              {.name = "check/p1", .real = {[CLIP_P_NORM] = 1}},
+              {.name = "check/p3", .real = {[CLIP_P_NORM] = 3}},
+              {.name = "check/empty", .dim = {[CLIP_N1] = ZERO}}},
+    .outputs = {{.name = "total_norm", .ranks = RANKS_SAME, .tolerance = &norm_tolerance},
+                {.name = "g0_out", .tolerance = &clip_tolerance},
+                {.name = "g1_out", .tolerance = &clip_tolerance},
+                {.name = "g2_out", .tolerance = &clip_tolerance}},
+    .declare = clip_declare,
+    .fill = clip_fill,
+    .oracle = clip_oracle,
+};
 
 /* ---- 063: fp64, arrays of both forms, shapes that differ by rank ---- */
 

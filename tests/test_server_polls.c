@@ -257,6 +257,31 @@ static void test_a_job_ends_on_the_board_with_its_log(void **state)
     buffer_release(&answer.body);
 }
 
+static void test_what_was_made_without_a_layer_of_the_sandbox_is_on_no_board(void **state)
+{
+    static const char insecure[] =
+        "{\"worker\":\"ada\",\"epoch\":1,\"result\":{\"verdict\":\"accepted\",\"build_ms\":1,"
+        "\"run_ms\":1,\"flags\":[\"nccl\",\"insecure:net\"]}}";
+    static const char only_said[] =
+        "{\"worker\":\"ada\",\"epoch\":1,\"result\":{\"verdict\":\"accepted\",\"build_ms\":1,"
+        "\"run_ms\":1,\"run_log\":\"flags \\\"insecure:net\\\"\",\"flags\":[\"nccl\"]}}";
+    struct answer answer = {0};
+    char ids[2][ID_MAX];
+    char path[128];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        submit(ids[i]);
+        call_only("/v1/workers/ada/lease", live.ada, wish_0, 200);
+        (void)snprintf(path, sizeof path, "/v1/jobs/%s/result", ids[i]);
+        call_only(path, live.ada, i == 0 ? insecure : only_said, 200);
+    }
+    call("/v1/tasks/1/board", live.eve, NULL, 200, &answer);
+    assert_null(strstr(answer.body.data, ids[0]));
+    assert_non_null(strstr(answer.body.data, ids[1]));
+    buffer_release(&answer.body);
+}
+
 static void test_a_lost_lease_goes_to_who_waits(void **state)
 {
     struct answer answer = {0};
@@ -319,6 +344,7 @@ int main(void)
         TEST(test_a_watcher_hears_of_each_change_to_the_end),
         TEST(test_a_place_in_the_queue_is_told_when_it_changes),
         TEST(test_a_job_ends_on_the_board_with_its_log),
+        TEST(test_what_was_made_without_a_layer_of_the_sandbox_is_on_no_board),
         cmocka_unit_test_setup_teardown(test_a_lost_lease_goes_to_who_waits, set_up_short,
                                         tear_down),
         TEST(test_a_stopping_server_answers_everybody),

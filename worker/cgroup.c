@@ -33,8 +33,7 @@ static struct {
 
 struct cgroup {
     char path[TREES][PATH_MAX];
-    int unified;  /* directory */
-    int refusals; /* pids.events */
+    int unified; /* directory */
 };
 
 static enum status write_text(const char *directory, const char *file, const char *text,
@@ -381,7 +380,7 @@ enum status cgroup_open(struct cgroup **group, const char *name, const struct cg
     enum status status = OK;
 
     assert(hierarchy.owner[0] != 0);
-    made->unified = made->refusals = -1;
+    made->unified = -1;
     number++;
     for (int tree = 0; tree < TREES && status == OK; tree++) {
         /* To enter a tree of version 1 takes time, so only where it is of use. */
@@ -409,10 +408,6 @@ enum status cgroup_open(struct cgroup **group, const char *name, const struct cg
         cgroup_close(made);
         return status;
     }
-    char events[PATH_MAX + 16];
-    (void)snprintf(events, sizeof events, "%s/pids.events",
-                   made->path[hierarchy.is_v2 ? TREE_UNIFIED : TREE_PROCESSES]);
-    made->refusals = open(events, O_RDONLY | O_CLOEXEC);
     *group = made;
     return OK;
 }
@@ -437,11 +432,6 @@ bool cgroup_enter(const struct cgroup *group)
     return is_in;
 }
 
-int cgroup_refusals_fd(const struct cgroup *group)
-{
-    return group->refusals;
-}
-
 void cgroup_read_hits(const struct cgroup *group, struct cgroup_hits *hits)
 {
     char text[VALUE_MAX];
@@ -452,8 +442,7 @@ void cgroup_read_hits(const struct cgroup *group, struct cgroup_hits *hits)
         read_text(group->path[TREE_MEMORY], "memory.oom_control", text);
     }
     hits->memory = number_of(text, "oom_kill");
-    ssize_t size = pread(group->refusals, text, sizeof text - 1, 0);
-    text[size > 0 ? size : 0] = 0;
+    read_text(group->path[hierarchy.is_v2 ? TREE_UNIFIED : TREE_PROCESSES], "pids.events", text);
     hits->processes = number_of(text, "max");
 }
 
@@ -473,9 +462,6 @@ void cgroup_close(struct cgroup *group)
         if (group->path[tree][0] != 0) {
             remove_group(group->path[tree], tree == TREE_UNIFIED);
         }
-    }
-    if (group->refusals >= 0) {
-        close(group->refusals);
     }
     if (group->unified >= 0) {
         close(group->unified);

@@ -34,8 +34,6 @@ enum status cgroup_open(struct cgroup **group, const char *name, const struct cg
 pid_t cgroup_fork(const struct cgroup *group);
 /* In that child, as root: enters the trees of version 1. */
 bool cgroup_enter(const struct cgroup *group);
-/* Readable by POLLPRI when a process was refused; -1: none. */
-int cgroup_refusals_fd(const struct cgroup *group);
 void cgroup_read_hits(const struct cgroup *group, struct cgroup_hits *hits);
 void cgroup_kill(const struct cgroup *group);
 /* Kills, waits until nobody is left, and removes the group. NULL: nothing. */

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KEPT_MAX = 2 + 4 * BOX_PROGRAMS_MAX };
+enum { KEPT_MAX = 2 + BOX_PROGRAMS_MAX };
 
 /* Programs that share a sandbox, or one without. */
 struct group {
@@ -250,9 +250,6 @@ static void keep_own(const struct keeper *keeper)
         if (group->control >= 0) {
             fds[count++] = group->control;
         }
-        if (group->sandbox != NULL && group->sandbox->group != NULL) {
-            fds[count++] = cgroup_refusals_fd(group->sandbox->group);
-        }
     }
     keep_only(fds, count);
 }
@@ -283,27 +280,19 @@ static bool obey(const struct keeper *keeper)
 
 static void serve(struct keeper *keeper)
 {
-    struct pollfd watched[2 + 2 * BOX_PROGRAMS_MAX] = {{.fd = keeper->control, .events = POLLIN},
-                                                       {.fd = keeper->signals, .events = POLLIN}};
+    struct pollfd watched[2 + BOX_PROGRAMS_MAX] = {{.fd = keeper->control, .events = POLLIN},
+                                                   {.fd = keeper->signals, .events = POLLIN}};
     struct pollfd *messages = watched + 2;
-    struct pollfd *refusals = messages + keeper->group_count;
-    nfds_t count = 2 + 2 * (nfds_t)keeper->group_count;
+    nfds_t count = 2 + (nfds_t)keeper->group_count;
 
     for (int i = 0; i < keeper->group_count; i++) {
-        const struct sandbox *sandbox = keeper->groups[i].sandbox;
-        bool has_group = sandbox != NULL && sandbox->group != NULL;
         messages[i] = (struct pollfd){.fd = keeper->groups[i].control, .events = POLLIN};
-        refusals[i] = (struct pollfd){.fd = has_group ? cgroup_refusals_fd(sandbox->group) : -1,
-                                      .events = POLLPRI};
     }
     while (poll(watched, count, -1) >= 0 || errno == EINTR) {
         for (int i = 0; i < keeper->group_count; i++) {
             struct group *group = &keeper->groups[i];
             if (messages[i].revents != 0 && !take_message(keeper, group)) {
                 messages[i].fd = -1;
-            }
-            if (refusals[i].revents != 0) {
-                tell_hits(keeper, group);
             }
         }
         if (watched[1].revents != 0) {

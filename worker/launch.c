@@ -275,7 +275,8 @@ static enum status open_sandbox(struct sandbox **sandbox, const struct plan_of_s
     struct sandbox_options made = {.policy = policy,
                                    .slot = options->slot,
                                    .device = (enum device_kind)options->job.device,
-                                   .world = options->job.world};
+                                   .world = options->job.world,
+                                   .limits = policy == SANDBOX_RANKS ? options->limits : NULL};
 
     return sandbox_open(sandbox, options->node, &made, err);
 }

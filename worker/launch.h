@@ -13,7 +13,8 @@
 struct launch_options {
     const struct sandbox_node *node;
     int slot;
-    int library; /* the submission's, a sealed memory file */
+    int library;                        /* the submission's, a sealed memory file */
+    const struct cgroup_limits *limits; /* of all ranks together; NULL: the policy's */
     struct job_body job;
     uint64_t schedule_seed;
     uint64_t fuel; /* thread-instructions of the whole job */

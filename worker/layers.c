@@ -46,6 +46,10 @@ enum status layers_read(unsigned *layers, const char *text, struct error *err)
                                (int)length, at);
         }
         read |= 1U << layer;
+        if (layer == LAYER_NAMESPACES) { /* of which these are kinds */
+            read |= 1U << LAYER_USERNS | 1U << LAYER_MOUNT | 1U << LAYER_PID | 1U << LAYER_NET |
+                    1U << LAYER_IPC;
+        }
         at += length;
         if (*at == 0) {
             break;

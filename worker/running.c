@@ -4,8 +4,8 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "worker/loop.h"
-#include "worker/process.h"
 #include "worker/report.h"
+#include "worker/standstill.h"
 #include "worker/verdict.h"
 
 #include <assert.h>
@@ -16,16 +16,8 @@
 
 enum {
     TICK_MS = 100,
-    SAMPLE_MS = 1000,  /* over which activity is measured when nothing seems to happen */
-    BUSY_PERCENT = 50, /* a host loop without end wants all of a processor */
-    IDLE_PERCENT = 3,  /* who waits wants none */
-    END_MS = 10000,    /* for the judge to explain a crash, and for the simulator's last report */
+    END_MS = 10000, /* for the judge to explain a crash, and for the simulator's last report */
     REPORT_MAX_BYTES = 8 << 20,
-};
-
-struct sample {
-    int64_t at_ms; /* 0: none */
-    int64_t active_ns[BOX_PROGRAMS_MAX];
 };
 
 struct running {
@@ -42,7 +34,7 @@ struct running {
     pid_t pids[BOX_PROGRAMS_MAX];            /* 0: not running */
     pid_t ranks_init;                        /* the first process of the ranks' sandbox */
     int64_t started_ms, progress_ms, end_by_ms;
-    struct sample sample;
+    struct standstill standstill;
     bool is_stopping;
     struct message *message;
 };
@@ -119,7 +111,7 @@ static void drain_judge(struct running *running)
                    channel_body(running->message, &running->evidence.status,
                                 sizeof running->evidence.status, &err) == OK) {
             running->progress_ms = clock_monotonic_ms();
-            running->sample.at_ms = 0;
+            running->standstill.at_ms = 0;
         }
     }
 }
@@ -183,10 +175,18 @@ static void take_limit(struct running *running, enum stop_cause cause)
     }
 }
 
-static void look_at_disk(struct running *running)
+/* Whoever is refused more processes or room need not end of it. */
+static void look_at_limits(struct running *running)
 {
-    if (running->ranks_init != 0 &&
-        sandbox_is_full(running->launch.ranks_sandbox, running->ranks_init)) {
+    const struct sandbox *ranks = running->launch.ranks_sandbox;
+    struct cgroup_hits hits = {0};
+
+    if (ranks->group != NULL) {
+        cgroup_read_hits(ranks->group, &hits);
+    }
+    if (hits.processes > 0) {
+        take_limit(running, STOP_PROCESSES);
+    } else if (running->ranks_init != 0 && sandbox_is_full(ranks, running->ranks_init)) {
         take_limit(running, STOP_DISK);
     }
 }
@@ -237,7 +237,7 @@ static void take_event(struct running *running, const struct box_event *event)
         take_limit(running, event->limit == BOX_LIMIT_MEMORY ? STOP_MEMORY : STOP_PROCESSES);
         break;
     default:
-        look_at_disk(running);
+        look_at_limits(running);
         take_end(running, event);
         break;
     }
@@ -326,74 +326,10 @@ static void on_output(void *context, unsigned events)
 
 /* ---- deadlines ---- */
 
-static void take_sample(const struct running *running, struct sample *sample)
-{
-    sample->at_ms = clock_monotonic_ms();
-    for (int program = 0; program <= device_program(running); program++) {
-        sample->active_ns[program] =
-            running->pids[program] == 0 ? 0 : process_active_ns(running->pids[program]);
-    }
-}
-
-static bool is_in_code(const struct evidence *evidence, int rank)
-{
-    switch (evidence->status.phase[rank]) {
-    case RANK_LOADING:
-    case RANK_SETUP:
-    case RANK_IN_RUN:
-    case RANK_TEARDOWN:
-        return evidence->status.in_barrier[rank] == 0;
-    default:
-        return false;
-    }
-}
-
-/* The rank whose host code was at work for longest, and for longer than `least_ns`; or -1. */
-static int busiest(const struct running *running, const struct sample *now, int64_t least_ns)
-{
-    int busy = -1;
-
-    for (int rank = 0; rank < running->launch.world; rank++) {
-        int program = LAUNCH_RANK_0 + rank;
-        int64_t active_ns = now->active_ns[program] - running->sample.active_ns[program];
-        if (is_in_code(&running->evidence, rank) && active_ns > least_ns) {
-            least_ns = active_ns;
-            busy = rank;
-        }
-    }
-    return busy;
-}
-
-/* Nothing was told for too long. Who is at work? */
-static void judge_stall(struct running *running, const struct sample *now)
-{
-    const struct sample *before = &running->sample;
-    int64_t interval_ns = (now->at_ms - before->at_ms) * 1000000;
-    bool is_idle = true;
-
-    for (int program = 0; program <= device_program(running); program++) {
-        int64_t active_ns = now->active_ns[program] - before->active_ns[program];
-        is_idle &= active_ns <= interval_ns * IDLE_PERCENT / 100;
-    }
-    /* A simulator slows down who asks it in a loop, but who waits in a call does nothing at all. */
-    int busy = busiest(running, now, is_idle ? 0 : interval_ns * BUSY_PERCENT / 100);
-    if (busy >= 0) {
-        running->evidence.stop = STOP_HOST_BUSY;
-        running->evidence.stop_rank = busy;
-        begin_stop(running);
-    } else if (is_idle) {
-        running->evidence.stop = STOP_WAITING;
-        begin_stop(running);
-    } else {
-        running->sample = *now; /* the device or the judge is at work */
-    }
-}
-
 static void on_tick(void *context)
 {
     struct running *running = context;
     int64_t now_ms = clock_monotonic_ms();
-    struct sample sample = {0};
 
     if (running->end_by_ms != 0 && now_ms >= running->end_by_ms) {
         if (running->is_stopping) {
@@ -401,19 +337,21 @@ static void on_tick(void *context)
         }
         begin_stop(running);
     }
-    look_at_disk(running);
+    look_at_limits(running);
     if (running->is_stopping) {
         return;
     }
     if (now_ms - running->started_ms >= running->limits.run_ms) {
         running->evidence.stop = STOP_WALL;
         begin_stop(running);
-    } else if (now_ms - running->progress_ms >= running->limits.stall_ms - SAMPLE_MS) {
-        if (running->sample.at_ms == 0) {
-            take_sample(running, &running->sample);
-        } else if (now_ms - running->sample.at_ms >= SAMPLE_MS) {
-            take_sample(running, &sample);
-            judge_stall(running, &sample);
+    } else if (now_ms - running->progress_ms >= running->limits.stall_ms - STANDSTILL_SAMPLE_MS) {
+        int rank = -1;
+        enum stop_cause cause =
+            standstill_look(&running->standstill, running->pids, &running->evidence, &rank);
+        if (cause != STOP_NONE) {
+            running->evidence.stop = cause;
+            running->evidence.stop_rank = rank;
+            begin_stop(running);
         }
     }
 }
@@ -458,11 +396,6 @@ bool running_is_checking(const struct running *running)
 {
     return running->evidence.status.stage[0] != 0 &&
            strcmp(running->evidence.status.stage, "start") != 0;
-}
-
-bool running_is_timing(const struct running *running)
-{
-    return strcmp(running->evidence.status.stage, "timing") == 0;
 }
 
 void running_stop(struct running *running)

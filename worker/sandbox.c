@@ -272,6 +272,9 @@ static enum status add_namespaces(struct sandbox *sandbox, struct error *err)
                                         "pkb",
                                         "--unshare-cgroup",
                                         "--as-pid-1",
+                                        "--clearenv",
+                                        "--cap-drop",
+                                        "ALL",
                                         "--die-with-parent",
                                         NULL};
 

@@ -1,0 +1,28 @@
+/*
+ * attacks.h — the attacks of tests/attacks, and what the tests of them share.
+ */
+#pragma once
+
+#include "common/result.h"
+#include "worker/sandbox.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { ATTACKS_MAX = 200, ATTACK_WORD_MAX = 64 };
+
+struct attack {
+    char name[ATTACK_WORD_MAX], argument[ATTACK_WORD_MAX], outside[ATTACK_WORD_MAX];
+    char verdict[ATTACK_WORD_MAX], reason[ATTACK_WORD_MAX];
+};
+
+/* Reads a table; aborts where it is malformed. Returns how many there are. */
+int attacks_read(const char *file, struct attack attacks[static ATTACKS_MAX]);
+/* The concatenation of files; the caller frees it. */
+char *attacks_join(const char *const *files, size_t count, size_t *size_bytes);
+
+/* Builds a source as a worker does, for task allreduce. `library` is a sealed memory file, or -1
+ * where the verdict is not accepted. */
+void attacks_build(const char *source, size_t size_bytes, struct result *result, int *library);
+/* Runs a library on one rank. */
+void attacks_run(int library, struct result *result);

@@ -1,0 +1,68 @@
+/* ---- the submission around them ---- */
+
+static int attempt(void)
+{
+    size_t length = strcspn((const char *)chosen, " ");
+
+    for (const struct act *act = acts; act != NULL; act = act->next) {
+        if (strlen(act->name) == length && strncmp(act->name, (const char *)chosen, length) == 0) {
+            return act->run();
+        }
+    }
+    return -1;
+}
+
+/* For the driver, outside: 1 worked, 0 refused, -1 there is no such act. */
+extern "C" __attribute__((visibility("default"))) int attack(void)
+{
+    return attempt();
+}
+
+/* 40 worked, 41 refused; without an act, an honest all-reduce. */
+int pkb_setup(struct pkb_ctx *ctx, const struct pkb_params *params)
+{
+    (void)ctx, (void)params;
+    return chosen[0] == 0 ? 0 : 41 - attempt();
+}
+
+static __global__ void meet(struct pkb_symm signal, int rank, uint32_t count)
+{
+    uint32_t *theirs = (uint32_t *)signal.peer[threadIdx.x] + rank;
+    uint32_t *mine = (uint32_t *)signal.local + threadIdx.x;
+    uint32_t seen;
+
+    asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(theirs) : "memory");
+    do {
+        asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(seen) : "l"(mine) : "memory");
+    } while ((int32_t)(seen - count) < 0);
+}
+
+static __global__ void add(const pkb_t *x, pkb_t *y, int64_t n, struct pkb_ctx ctx)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+
+    if (i >= n) {
+        return;
+    }
+    for (int r = 0; r < ctx.world; r++) {
+        sum +=
+            (float)*(const pkb_t *)((const char *)(x + i) + (r - ctx.rank) * ctx.peer_stride_bytes);
+    }
+    y[i] = (pkb_t)sum;
+}
+
+static uint32_t calls;
+
+int pkb_run(struct pkb_ctx *ctx, const struct pkb_params *params, const struct pkb_inputs *in,
+            const struct pkb_outputs *out)
+{
+    int64_t n = params->M * params->N;
+
+    calls = ctx->user == NULL ? 0 : calls;
+    ctx->user = &calls;
+    meet<<<1, ctx->world, 0, ctx->stream>>>(ctx->signal, ctx->rank, ++calls);
+    add<<<(unsigned)((n + 255) / 256), 256, 0, ctx->stream>>>(in->x, out->y, n, *ctx);
+    meet<<<1, ctx->world, 0, ctx->stream>>>(ctx->signal, ctx->rank, ++calls);
+    return (int)cudaGetLastError();
+}

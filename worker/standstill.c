@@ -1,0 +1,87 @@
+#include "worker/standstill.h"
+
+#include "common/clock.h"
+#include "worker/launch.h"
+#include "worker/process.h"
+
+enum {
+    BUSY_PERCENT = 50, /* a host loop without end wants all of a processor */
+    IDLE_PERCENT = 3,  /* who waits wants none */
+};
+
+static int programs(const struct evidence *evidence)
+{
+    return LAUNCH_RANK_0 + evidence->world + 1;
+}
+
+static struct standstill take_sample(const pid_t *pids, int count)
+{
+    struct standstill sample = {.at_ms = clock_monotonic_ms()};
+
+    for (int program = 0; program < count; program++) {
+        sample.active_ns[program] = pids[program] == 0 ? 0 : process_active_ns(pids[program]);
+    }
+    return sample;
+}
+
+static bool is_in_code(const struct evidence *evidence, int rank)
+{
+    switch (evidence->status.phase[rank]) {
+    case RANK_LOADING:
+    case RANK_SETUP:
+    case RANK_IN_RUN:
+    case RANK_TEARDOWN:
+        return evidence->status.in_barrier[rank] == 0;
+    default:
+        return false;
+    }
+}
+
+/* The rank whose host code was at work for longest, and for longer than `least_ns`; or -1. */
+static int busiest(const struct standstill *before, const struct standstill *now,
+                   const struct evidence *evidence, int64_t least_ns)
+{
+    int busy = -1;
+
+    for (int rank = 0; rank < evidence->world; rank++) {
+        int program = LAUNCH_RANK_0 + rank;
+        int64_t active_ns = now->active_ns[program] - before->active_ns[program];
+        if (is_in_code(evidence, rank) && active_ns > least_ns) {
+            least_ns = active_ns;
+            busy = rank;
+        }
+    }
+    return busy;
+}
+
+enum stop_cause standstill_look(struct standstill *standstill,
+                                const pid_t pids[static BOX_PROGRAMS_MAX],
+                                const struct evidence *evidence, int *rank)
+{
+    bool is_idle = true;
+
+    if (standstill->at_ms == 0) {
+        *standstill = take_sample(pids, programs(evidence));
+        return STOP_NONE;
+    }
+    if (clock_monotonic_ms() - standstill->at_ms < STANDSTILL_SAMPLE_MS) {
+        return STOP_NONE;
+    }
+    struct standstill now = take_sample(pids, programs(evidence));
+    int64_t interval_ns = (now.at_ms - standstill->at_ms) * 1000000;
+    for (int program = 0; program < programs(evidence); program++) {
+        int64_t active_ns = now.active_ns[program] - standstill->active_ns[program];
+        is_idle &= active_ns <= interval_ns * IDLE_PERCENT / 100;
+    }
+    /* A simulator slows down who asks it in a loop, but who waits in a call does nothing at all. */
+    int busy = busiest(standstill, &now, evidence, is_idle ? 0 : interval_ns * BUSY_PERCENT / 100);
+    if (busy >= 0) {
+        *rank = busy;
+        return STOP_HOST_BUSY;
+    }
+    if (is_idle) {
+        return STOP_WAITING;
+    }
+    *standstill = now; /* the device or the judge is at work */
+    return STOP_NONE;
+}
