@@ -100,7 +100,8 @@ $(eval $(call archive,$(lib_client),$(call objs,$(client_src))))
 $(eval $(call archive,$(lib_test),$(call objs,$(test_support_src))))
 
 # The list of tasks and their statements, made from the folders.
-$(BUILD)/tasks/table.c: tasks/table.sh $(task_dirs) $(addsuffix /README.md,$(task_dirs)) tasks/solution.h
+$(BUILD)/tasks/table.c: tasks/table.sh $(task_dirs) $(addsuffix /README.md,$(task_dirs)) \
+    $(addsuffix /baseline.cu,$(task_dirs)) tasks/solution.h
 	@mkdir -p $(@D)
 	sh tasks/table.sh $(task_dirs) >$@.new && mv $@.new $@
 

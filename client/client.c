@@ -121,6 +121,25 @@ enum status client_print(const struct buffer *text, struct error *err)
     return OK;
 }
 
+/* What is printed of a job: text, the server's JSON, or the replay of its result. */
+static enum status choose_text(const struct client *client, const struct result *result,
+                               const struct buffer *body, struct buffer *text, struct error *err)
+{
+    if (client->options->value[OPTION_REPLAY] != NULL) {
+        text->size_bytes = 0;
+        if (result->replay == NULL) {
+            return error_set(err, ERR_NOT_FOUND,
+                             "the job has no replay: it is not done, or did not run on the "
+                             "simulator");
+        }
+        replay_write(result->replay, text);
+    } else if (client->options->value[OPTION_JSON] != NULL) {
+        text->size_bytes = 0;
+        buffer_append(text, body->data, body->size_bytes);
+    }
+    return OK;
+}
+
 enum status client_show_job(struct client *client, const struct buffer *body, struct error *err)
 {
     struct job job = {0};
@@ -137,7 +156,10 @@ enum status client_show_job(struct client *client, const struct buffer *body, st
         goto out;
     }
     show_job(&job, json == NULL ? NULL : &result, &text);
-    status = client_print(client->options->value[OPTION_JSON] == NULL ? &text : body, err);
+    status = choose_text(client, &result, body, &text, err);
+    if (status == OK) {
+        status = client_print(&text, err);
+    }
     if (status != OK) {
         goto out;
     }

@@ -24,6 +24,7 @@ static const struct {
     [OPTION_MODEL] = {"--model", "NAME", "the model that wrote the source, for the boards"},
     [OPTION_WAIT] = {"--wait", NULL, "follow the job and show how it ended"},
     [OPTION_HEADER] = {"--header", NULL, "print the pkb_task.h that a submission includes"},
+    [OPTION_REPLAY] = {"--replay", NULL, "print what 'pkb-worker --once FILE --replay' repeats"},
 };
 
 #define BIT(option) (1U << OPTION_##option)
@@ -39,7 +40,7 @@ static const struct {
     [COMMAND_SUBMIT] = {"submit", "FILE", "submit a .cu file ('-': standard input) for a task",
                         GLOBAL | WHERE | BIT(TASK) | BIT(MODEL) | BIT(WAIT)},
     [COMMAND_STATUS] = {"status", "JOB", "show a job, and why it ended as it did",
-                        GLOBAL | BIT(WAIT)},
+                        GLOBAL | BIT(WAIT) | BIT(REPLAY)},
     [COMMAND_LOG] = {"log", "JOB", "print the log of a job's build and run", GLOBAL},
     [COMMAND_TASKS] = {"tasks", NULL, "list the tasks", GLOBAL},
     [COMMAND_TASK] = {"task", "TASK", "print a task's statement",

@@ -24,6 +24,7 @@ enum option {
     OPTION_MODEL,
     OPTION_WAIT,
     OPTION_HEADER,
+    OPTION_REPLAY,
     OPTIONS,
 };
 

@@ -274,6 +274,11 @@ static void show_head(const struct job *job, const struct result *result, struct
         }
         buffer_printf(to, "\n");
     }
+    if (result->replay != NULL) {
+        buffer_printf(to,
+                      "  schedule seed %" PRIu64 "; tried: %d; to repeat it: pkb status --replay\n",
+                      result->replay->schedule_seed, result->schedules);
+    }
     for (size_t i = 0; i < result->flag_count; i++) {
         show_part(i == 0 ? "  flags: " : ", ", result->flags[i], to);
     }

@@ -215,6 +215,8 @@ static const struct json_record result_record = {
             {"traffic", LIST(traffic, traffic_count), .record = &traffic_record},
             {"timings", LIST(timings, timing_count), .record = &timing_record},
             {"gpu", JSON_OWNED, AT(gpu), .optional = true, .record = &gpu_record},
+            {"schedules", JSON_INT, AT(schedules), .optional = true, .max = INT32_MAX},
+            {"replay", JSON_OWNED, AT(replay), .optional = true, .record = &replay_record},
             {"build_log", JSON_TEXT, AT(build_log), .optional = true, .max = RESULT_LOG_MAX_BYTES},
             {"run_log", JSON_TEXT, AT(run_log), .optional = true, .max = RESULT_LOG_MAX_BYTES},
             {"flags", JSON_TEXTS, AT(flags), .optional = true, .max = RESULT_FLAGS_MAX,
@@ -360,6 +362,24 @@ void result_add_finding(struct result *result, struct finding finding)
     }
     result->findings = grown(result->findings, result->finding_count, sizeof finding);
     result->findings[result->finding_count++] = finding;
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return (a == NULL && b == NULL) || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+bool result_has_finding(const struct result *result, const struct finding *finding)
+{
+    for (size_t i = 0; i < result->finding_count; i++) {
+        const struct finding *row = &result->findings[i];
+        if (row->rank == finding->rank && is_same_text(row->kind, finding->kind) &&
+            is_same_text(row->source, finding->source) &&
+            is_same_text(row->message, finding->message)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void result_add_timing(struct result *result, struct timing timing)

@@ -9,6 +9,7 @@
 
 #include "common/buffer.h"
 #include "common/error.h"
+#include "common/replay.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -148,6 +149,8 @@ struct result {
     struct timing *timings;
     size_t timing_count;
     struct gpu *gpu;           /* NULL: not on hardware, or not timed */
+    int schedules;             /* that were tried on the simulator, the reported one with them */
+    struct replay *replay;     /* of the schedule that is reported; NULL: not on the simulator */
     char *build_log, *run_log; /* at most RESULT_LOG_MAX_BYTES each, control bytes escaped */
     char **flags;              /* "insecure", ...; layers that were missing are "insecure:LAYER" */
     size_t flag_count;
@@ -180,4 +183,6 @@ void result_add_fault(struct result *result, struct fault fault);
 void result_add_finding(struct result *result, struct finding finding);
 void result_add_traffic(struct result *result, const struct traffic *traffic);
 void result_add_timing(struct result *result, struct timing timing);
+/* A finding that says the same of the same rank and place is there. */
+bool result_has_finding(const struct result *result, const struct finding *finding);
 void result_add_flag(struct result *result, const char *flag);

@@ -196,6 +196,7 @@ struct engine {
     struct device devices[WORLD_MAX];
     struct space *spaces;
     struct memory *memories;
+    uint64_t shadow_bytes; /* of the memories */
     struct binding *bindings;
     struct writer *writers;
     uint32_t writer_count, writer_capacity;

@@ -32,6 +32,10 @@ enum mechanism {
 };
 const char *mechanism_name(enum mechanism mechanism);
 
+/* What the engine remembers about mapped memory at most: who wrote what, as much again. What comes
+ * later is not watched. */
+#define ENGINE_SHADOW_BYTES_MAX (32ull << 30)
+
 struct engine_options {
     int devices;   /* 1..WORLD_MAX */
     uint64_t seed; /* permutes ranks, CTAs and warps */

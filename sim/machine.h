@@ -27,7 +27,8 @@ enum {
     /* Requests in a row that only look (reads of device memory, waits for what is done) and are
      * served at once. A client that goes on polls by them, and each is served as a poll is. */
     MACHINE_LOOKS_MAX = 64,
-    MACHINE_REFUSED_MAX = 64, /* events of one client about calls that are not simulated */
+    MACHINE_REFUSED_MAX = 64,       /* events of one client about calls that are not simulated */
+    MACHINE_DESCRIPTORS_MAX = 1024, /* of the pinned memory and the tokens that one client has */
 };
 
 struct channel;
@@ -86,6 +87,7 @@ struct client {
     struct space *space;
     uint64_t memory_bytes, memory_max_bytes;
     uint32_t allocations;
+    int descriptors;
     uint64_t private_next; /* the next address of private memory */
     struct regions regions;
     struct handles handles;

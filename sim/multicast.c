@@ -10,6 +10,7 @@ struct object *object_open_multicast(struct client *client, uint64_t size_bytes,
     struct object *object = xcalloc(1, sizeof *object);
 
     *object = (struct object){.machine = client->machine,
+                              .payer = client,
                               .next = client->machine->objects,
                               .size_bytes = size_bytes,
                               .memory_fd = -1,

@@ -17,6 +17,9 @@
 /* An mmap'ed memfd that its holder can neither shrink nor grow under us. */
 static enum status host_bytes_open(struct object *object, struct error *err)
 {
+    if (object->payer->descriptors == MACHINE_DESCRIPTORS_MAX) {
+        return error_set(err, ERR_LIMIT, "more than %d descriptors", MACHINE_DESCRIPTORS_MAX);
+    }
     int fd = memfd_create("pkb pinned", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
     if (fd < 0 || ftruncate(fd, (off_t)object->size_bytes) ||
@@ -45,6 +48,7 @@ enum status object_open(struct object **object, const struct object_request *req
     }
     made = xcalloc(1, sizeof *made);
     *made = (struct object){.machine = payer->machine,
+                            .payer = payer,
                             .size_bytes = size_bytes,
                             .memory_fd = -1,
                             .device = request->device,
@@ -63,9 +67,9 @@ enum status object_open(struct object **object, const struct object_request *req
         goto out;
     }
     made->host = bytes;
-    made->payer = payer;
     made->allocation = (uint32_t)payer->index << 24 | payer->allocations++;
     payer->memory_bytes += size_bytes;
+    payer->descriptors += made->memory_fd >= 0;
     made->next = payer->machine->objects;
     payer->machine->objects = made;
     *object = made;
@@ -90,7 +94,8 @@ void object_release(struct object *object)
     }
     *link = object->next;
     if (object->payer) {
-        object->payer->memory_bytes -= object->size_bytes;
+        object->payer->memory_bytes -= object->is_multicast ? 0 : object->size_bytes;
+        object->payer->descriptors -= (object->memory_fd >= 0) + (object->token_fd >= 0);
     }
     for (int device = 0; device < WORLD_MAX; device++) {
         if (object->members[device].object) {
@@ -120,8 +125,13 @@ void object_forget_payer(struct machine *machine, const struct client *client)
 
 enum status object_export(struct object *object, int *token_fd, struct error *err)
 {
+    struct client *payer = object->payer;
+
     if (object->token_fd < 0) {
         struct stat stat;
+        if (payer && payer->descriptors == MACHINE_DESCRIPTORS_MAX) {
+            return error_set(err, ERR_LIMIT, "more than %d descriptors", MACHINE_DESCRIPTORS_MAX);
+        }
         int fd = memfd_create("pkb token", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
 
@@ -133,6 +143,9 @@ enum status object_export(struct object *object, int *token_fd, struct error *er
             return status;
         }
         object->token_fd = fd;
+        if (payer) {
+            payer->descriptors++;
+        }
         object->is_shared = true;
         object->token_device = stat.st_dev;
         object->token_inode = stat.st_ino;
@@ -171,7 +184,8 @@ struct object *object_import(struct machine *machine, int fd)
 {
     struct stat stat;
 
-    if (fstat(fd, &stat)) {
+    /* A token is a memfd: nobody's own file system is asked what its file is. */
+    if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &stat)) {
         return NULL;
     }
     for (struct object *object = machine->objects; object; object = object->next) {

@@ -71,7 +71,7 @@ void object_release(struct object *object);
 /* The client pays no more: its process has ended. */
 void object_forget_payer(struct machine *machine, const struct client *client);
 
-/* The token's fd, which stays the object's, or ERR_IO. */
+/* The token's fd, which stays the object's. ERR_IO, or ERR_LIMIT beyond the payer's descriptors. */
 enum status object_export(struct object *object, int *token_fd, struct error *err);
 /* A key that no client can guess. */
 enum status key_make(struct wire_key *key, struct error *err);

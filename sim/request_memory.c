@@ -92,7 +92,9 @@ static int handle_host_alloc(struct channel *channel, struct wire_reply *reply)
     struct object *object = NULL;
     struct error err = {0};
 
-    if (memory->offset_bytes >= page_bytes || memory->size_bytes > UINT64_MAX - 2 * page_bytes) {
+    /* What is aligned for the client is aligned here. */
+    if (memory->offset_bytes != memory->address % page_bytes ||
+        memory->size_bytes > UINT64_MAX - 2 * page_bytes) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     uint64_t pages_bytes = round_up(memory->offset_bytes + memory->size_bytes, page_bytes);

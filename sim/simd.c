@@ -9,7 +9,9 @@
  */
 #include "common/log.h"
 #include "common/mem.h"
+#include "sim/confine.h"
 #include "sim/machine.h"
+#include "sim/stream.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -139,6 +141,27 @@ static enum status add_client(struct machine *machine, const char *text, struct 
     return status;
 }
 
+/* What the machine may come to hold, and not more. */
+static enum status confine_machine(const struct machine *machine, struct error *err)
+{
+    const uint64_t own_bytes = 16ull << 30; /* programs, their images, grids, queues */
+    const uint64_t own_descriptors = 64;
+    uint64_t clients = (uint64_t)machine->client_count;
+    struct confinement confinement = {
+        .address_bytes = own_bytes + ENGINE_SHADOW_BYTES_MAX,
+        /* Of each channel, and what came with a request on it. */
+        .descriptors_max =
+            own_descriptors + clients * ((WIRE_CHANNELS_MAX + 1) * 2 + MACHINE_DESCRIPTORS_MAX),
+    };
+
+    for (int i = 0; i < machine->client_count; i++) {
+        confinement.address_bytes += machine->clients[i].memory_max_bytes +
+                                     (uint64_t)WIRE_CHANNELS_MAX * WIRE_STAGING_BYTES +
+                                     STREAM_QUEUED_BYTES_MAX;
+    }
+    return confine(&confinement, err);
+}
+
 int main(int argc, char **argv)
 {
     struct arguments arguments = {
@@ -157,6 +180,9 @@ int main(int argc, char **argv)
     }
     for (int i = 0; !status && i < arguments.client_count; i++) {
         status = add_client(&machine, arguments.clients[i], &err);
+    }
+    if (!status) {
+        status = confine_machine(&machine, &err);
     }
     if (!status) {
         status = machine_run(&machine, &err);

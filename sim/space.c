@@ -47,6 +47,7 @@ static struct memory *memory_open(struct engine *engine, uint8_t *host, uint64_t
         }
     }
     struct memory *memory = xcalloc(1, sizeof(*memory));
+    memory->engine = engine;
     memory->host = host;
     memory->size_bytes = size_bytes;
     memory->references = 1;
@@ -73,8 +74,27 @@ static void memory_close(struct engine *engine, struct memory *memory)
     *link = memory->next;
     if (memory->writers) {
         munmap(memory->writers, shadow_bytes(memory));
+        engine->shadow_bytes -= shadow_bytes(memory);
     }
     free(memory);
+}
+
+/* One piece of memory that is mapped in many overlapping pieces has a shadow of each. */
+static uint32_t *shadow_open(const struct memory *memory)
+{
+    struct engine *engine = memory->engine;
+    size_t size_bytes = shadow_bytes(memory);
+
+    if (size_bytes > ENGINE_SHADOW_BYTES_MAX - engine->shadow_bytes) {
+        return NULL;
+    }
+    void *shadow = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (shadow == MAP_FAILED) {
+        return NULL;
+    }
+    engine->shadow_bytes += size_bytes;
+    return shadow;
 }
 
 void memory_note(struct memory *memory, const uint8_t *host, uint64_t size_bytes, uint32_t writer)
@@ -85,13 +105,11 @@ void memory_note(struct memory *memory, const uint8_t *host, uint64_t size_bytes
         return;
     }
     if (!memory->writers) {
-        void *shadow = mmap(NULL, shadow_bytes(memory), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (shadow == MAP_FAILED) {
-            memory->is_unwatched = true;
+        memory->writers = shadow_open(memory);
+        memory->is_unwatched = !memory->writers;
+        if (memory->is_unwatched) {
             return;
         }
-        memory->writers = shadow;
     }
     uint32_t *word = memory->writers + offset / 4;
     for (const uint32_t *end = memory->writers + (offset + size_bytes + 3) / 4; word < end;

@@ -14,6 +14,7 @@ enum { SPACE_REGIONS_MAX = 1 << 16, SPACE_CACHE = 1 << 6 };
 /* Bytes that one or more clients map. `writers[i]` is the last writer of word i, 0: nobody; NULL
  * until something is written. */
 struct memory {
+    struct engine *engine;
     uint8_t *host;
     uint64_t size_bytes;
     uint32_t *writers;

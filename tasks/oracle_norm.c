@@ -60,3 +60,27 @@ double power_sum(const struct tensor *tensor, int64_t first, int64_t count, doub
     }
     return sum;
 }
+
+struct clipping clip_at(double norm, double max_norm)
+{
+    return (struct clipping){norm, norm > max_norm ? max_norm / norm : 1};
+}
+
+void expect_clipped(struct expected *out, const struct clipping *clipping,
+                    const struct tensor *gradient, double divisor)
+{
+    enum dtype dtype = gradient->spec->dtype;
+
+    for (int64_t i = 0; i < gradient->spec->elements; i++) {
+        double value = dtype_round(dtype, tensor_get(gradient, i) / divisor) * clipping->scale;
+        double bound = 1.02 * dtype_unit(dtype) * fabs(value) + dtype_smallest(dtype);
+        expect(out, i, value, dtype == DTYPE_FP32 ? INFINITY : bound);
+    }
+}
+
+const struct tolerance norm_tolerance = SAME_TOLERANCE(.r = 1e-5);
+const struct tolerance clipped_tolerance = {
+    .bf16 = {.a = 1e-6, .r = 0.004},
+    .fp16 = {.a = 0.005, .r = 5e-4, .absolute = 0x1p-24}, /* clipped, most are subnormal */
+    .fp32 = {.a = 1e-6, .r = 1e-5},
+};

@@ -27,3 +27,16 @@ double layernorm_gamma_bound(const struct layernorm_column *column, const struct
 
 /* The sum of |x|^p over `count` elements from `first`. */
 double power_sum(const struct tensor *tensor, int64_t first, int64_t count, double p);
+
+/* A norm, and what gradients are multiplied by: 1 unless the norm is above the maximum. */
+struct clipping {
+    double norm, scale;
+};
+struct clipping clip_at(double norm, double max_norm);
+
+/* All of a gradient, divided by `divisor`, rounded, multiplied and rounded: by one rounding, or in
+ * fp32, where the norm decides, by the table. */
+void expect_clipped(struct expected *out, const struct clipping *clipping,
+                    const struct tensor *gradient, double divisor);
+
+extern const struct tolerance norm_tolerance, clipped_tolerance;

@@ -230,6 +230,22 @@ double dtype_unit(enum dtype dtype)
     }
 }
 
+double dtype_smallest(enum dtype dtype)
+{
+    switch (dtype) {
+    case DTYPE_FP32:
+    case DTYPE_COMPLEX64:
+        return 0x1p-149;
+    case DTYPE_FP64:
+        return 0x1p-1074;
+    default: {
+        uint16_t code = 1;
+        assert(formats[dtype].mantissa_bits > 0);
+        return scalar_get(dtype, &code, 0); /* little endian: a byte, too */
+    }
+    }
+}
+
 double tensor_get(const struct tensor *tensor, int64_t index)
 {
     return scalar_get(tensor->spec->dtype, tensor->data, index);

@@ -30,6 +30,9 @@ double dtype_round(enum dtype dtype, double value);
 /* Half the distance from 1 to the next number above: 2^-8 for bf16. The u of the task pages. */
 double dtype_unit(enum dtype dtype);
 
+/* The smallest positive number, a subnormal: 2^-133 for bf16. */
+double dtype_smallest(enum dtype dtype);
+
 /* The same for tensors, by scalar index. */
 double tensor_get(const struct tensor *tensor, int64_t index);
 int64_t tensor_get_integer(const struct tensor *tensor, int64_t index);

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the C file that lists the task folders given as arguments, with their statements and the
-# text of solution.h.
+# Prints the C file that lists the task folders given as arguments, with their statements,
+# baselines and the text of solution.h.
 set -eu
 
 # The lines of a file as C string literals.
@@ -25,6 +25,12 @@ echo "const int task_count = $#;"
 echo 'const char *const task_statements[] = {'
 for folder in "$@"; do
     quote "$folder/README.md"
+    echo '    ,'
+done
+echo '};'
+echo 'const char *const task_baselines[] = {'
+for folder in "$@"; do
+    quote "$folder/baseline.cu"
     echo '    ,'
 done
 echo '};'

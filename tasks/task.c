@@ -107,14 +107,24 @@ const char *task_dtypes_text(const struct task *task)
     return texts[set];
 }
 
-const char *task_statement(const struct task *task)
+static const char *text_of(const struct task *task, const char *const *texts)
 {
     for (int i = 0; i < task_count; i++) {
         if (tasks[i] == task) {
-            return task_statements[i];
+            return texts[i];
         }
     }
     return "";
+}
+
+const char *task_statement(const struct task *task)
+{
+    return text_of(task, task_statements);
+}
+
+const char *task_baseline(const struct task *task)
+{
+    return text_of(task, task_baselines);
 }
 
 int task_case_count(const struct task *task)

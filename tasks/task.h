@@ -35,6 +35,8 @@ const char *task_worlds_text(const struct task *task);
 const char *task_dtypes_text(const struct task *task);
 /* The statement for an agent (the folder's README.md), compiled in. */
 const char *task_statement(const struct task *task);
+/* The submission that others are held against: the folder's baseline.cu, compiled in. */
+const char *task_baseline(const struct task *task);
 /* The text of pkb_task.h for a working dtype: pkb_t, typed parameters, inputs and outputs. It
  * includes solution.h, whose text is the second function's. */
 void task_header_write(const struct task *task, enum dtype dtype, struct buffer *text);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -205,6 +206,69 @@ static void test_broken_libraries_never_make_the_scan_read_outside(void **state)
     free(library.data);
 }
 
+/* What a loader finds behind the segment would be read as more of it. */
+static void test_a_dynamic_segment_without_an_end_is_refused(void **state)
+{
+    struct library library = compile(RUN, NULL, NULL, NULL);
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)library.data;
+    const Elf64_Phdr *segments = (const Elf64_Phdr *)(library.data + header->e_phoff);
+    uint64_t at = 0;
+
+    (void)state;
+    for (int i = 0; i < header->e_phnum; i++) {
+        at = segments[i].p_type == PT_DYNAMIC ? segments[i].p_offset : at;
+    }
+    assert_true(at > 0);
+    for (; at + sizeof(Elf64_Dyn) <= library.size_bytes; at += sizeof(Elf64_Dyn)) {
+        Elf64_Dyn *entry = (Elf64_Dyn *)(library.data + at);
+        entry->d_tag = entry->d_tag == DT_NULL ? DT_DEBUG : entry->d_tag;
+    }
+    refuse(library, "a dynamic segment without an end");
+}
+
+/* A library of the largest size: one name that fills half of it, which all symbols of the other
+ * half have. */
+static struct library make_long_names(void)
+{
+    enum { HALF = ELF_BYTES_MAX / 2, SECTIONS = 3, DYNAMIC = 1024, TABLE = 2048, SYMBOLS = 4096 };
+    struct library library = {xcalloc(1, ELF_BYTES_MAX), ELF_BYTES_MAX};
+    Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, 1},
+                         .e_type = ET_DYN,
+                         .e_machine = EM_X86_64,
+                         .e_phoff = sizeof header,
+                         .e_phentsize = sizeof(Elf64_Phdr),
+                         .e_phnum = 2,
+                         .e_shoff = TABLE,
+                         .e_shentsize = sizeof(Elf64_Shdr),
+                         .e_shnum = SECTIONS};
+    Elf64_Phdr segments[] = {{.p_type = PT_LOAD, .p_filesz = ELF_BYTES_MAX},
+                             {.p_type = PT_DYNAMIC, .p_vaddr = DYNAMIC}};
+    Elf64_Dyn dynamic[] = {{.d_tag = DT_STRTAB, .d_un.d_ptr = HALF},
+                           {.d_tag = DT_STRSZ, .d_un.d_val = HALF},
+                           {.d_tag = DT_NULL}};
+    Elf64_Shdr sections[SECTIONS] = {
+        {.sh_offset = ELF_BYTES_MAX - 1, .sh_size = 1},
+        {.sh_type = SHT_DYNSYM, .sh_offset = SYMBOLS, .sh_size = HALF - SYMBOLS},
+        {.sh_type = SHT_SYMTAB, .sh_offset = SYMBOLS, .sh_size = HALF - SYMBOLS}};
+
+    memcpy(library.data, &header, sizeof header);
+    memcpy(library.data + sizeof header, segments, sizeof segments);
+    memcpy(library.data + DYNAMIC, dynamic, sizeof dynamic);
+    memcpy(library.data + TABLE, sections, sizeof sections);
+    memset(library.data + HALF, 'a', HALF - 1);
+    return library;
+}
+
+static void test_the_time_grows_with_the_size_and_not_faster(void **state)
+{
+    struct library library = make_long_names();
+    clock_t start = clock();
+
+    (void)state;
+    refuse(library, "'pkb_run' is missing");
+    assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +282,8 @@ int main(void)
         cmocka_unit_test(test_relocatable_device_code_is_refused),
         cmocka_unit_test(test_what_is_no_library_is_refused),
         cmocka_unit_test(test_broken_libraries_never_make_the_scan_read_outside),
+        cmocka_unit_test(test_a_dynamic_segment_without_an_end_is_refused),
+        cmocka_unit_test(test_the_time_grows_with_the_size_and_not_faster),
     };
 
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

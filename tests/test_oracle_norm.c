@@ -1,5 +1,6 @@
 /* LayerNorm's gradients and power sums against numbers worked out by hand. */
 #include "tasks/oracle_norm.h"
+#include "tasks/oracle_round.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,9 +47,39 @@ static void test_a_power_sum_is_of_magnitudes_and_of_its_part_only(void **state)
     assert_true(power_sum(&x, 1, 0, 2) == 0);
 }
 
+static void test_only_what_is_above_the_maximum_is_scaled(void **state)
+{
+    (void)state;
+    assert_true(clip_at(4, 1).scale == 0.25 && clip_at(4, 1).norm == 4);
+    assert_true(clip_at(4, 4).scale == 1);
+    assert_true(clip_at(NAN, 1).scale == 1);
+    assert_true(clip_at(INFINITY, 1).scale == 0);
+}
+
+static void test_a_gradient_is_divided_and_rounded_before_it_is_scaled(void **state)
+{
+    uint16_t bits[2];
+    double ref[2];
+    double bound[2];
+    struct tensor_spec half = {
+        .name = "h", .dtype = DTYPE_FP16, .dims = 1, .shape = {2}, .elements = 2, .size_bytes = 4};
+    struct tensor gradient = {&half, bits};
+    struct expected out = {.spec = &half, .scalars = 2, .valid = 2, .ref = ref, .bound = bound};
+    struct clipping clipping = {8, 0.5};
+
+    (void)state;
+    tensor_set(&gradient, 0, 0x1p-24);
+    tensor_set(&gradient, 1, 6);
+    expect_clipped(&out, &clipping, &gradient, 4);
+    assert_true(ref[0] == 0 && ref[1] == 0.75);
+    assert_true(bound[0] == 0x1p-24 && bound[1] == 1.02 * 0x1p-11 * 0.75 + 0x1p-24);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_only_what_is_above_the_maximum_is_scaled),
+        cmocka_unit_test(test_a_gradient_is_divided_and_rounded_before_it_is_scaled),
         cmocka_unit_test(test_a_column_sums_its_rows_over_all_ranks),
         cmocka_unit_test(test_a_power_sum_is_of_magnitudes_and_of_its_part_only),
     };

@@ -123,9 +123,20 @@ static void test_the_unit_roundoff_is_that_of_the_pages(void **state)
     assert_true(dtype_unit(DTYPE_FP64) == 0x1p-53);
 }
 
+static void test_the_smallest_numbers_are_those_of_the_formats(void **state)
+{
+    (void)state;
+    assert_true(dtype_smallest(DTYPE_BF16) == 0x1p-133);
+    assert_true(dtype_smallest(DTYPE_FP16) == 0x1p-24);
+    assert_true(dtype_smallest(DTYPE_E4M3) == 0x1p-9);
+    assert_true(dtype_smallest(DTYPE_FP32) == 0x1p-149);
+    assert_true(dtype_smallest(DTYPE_FP64) == 0x1p-1074);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_smallest_numbers_are_those_of_the_formats),
         cmocka_unit_test(test_every_code_is_read_and_written_back_unchanged),
         cmocka_unit_test(test_between_two_codes_the_nearest_wins_and_a_tie_goes_to_even),
         cmocka_unit_test(test_values_beyond_the_largest_become_infinite_or_saturate),

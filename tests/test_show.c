@@ -84,6 +84,7 @@ static void test_a_job_without_a_result_is_one_line(void **state)
 
 static void test_accepted_shows_task_times_and_traffic(void **state)
 {
+    struct replay replay = {.schedule_seed = 1};
     struct traffic traffic[] = {{0, 1, TEXT("sm_load"), 4096},
                                 {1, 0, TEXT("sm_load"), UINT64_C(1) << 40},
                                 {0, 1, TEXT("copy_engine"), 7},
@@ -91,6 +92,8 @@ static void test_accepted_shows_task_times_and_traffic(void **state)
     struct result result = {.rank = -1,
                             .traffic = traffic,
                             .traffic_count = 4,
+                            .schedules = 3,
+                            .replay = &replay,
                             .build_ms = 2340,
                             .run_ms = 50,
                             .build_log = TEXT("a warning")};
@@ -100,6 +103,7 @@ static void test_accepted_shows_task_times_and_traffic(void **state)
         report(&result),
         "accepted\n"
         "  job_1: task 001 allreduce, 2 ranks, bf16, sim, on ada; build 2.34 s, run 0.05 s\n"
+        "  schedule seed 1; tried: 3; to repeat it: pkb status --replay\n"
         "\nbytes moved, by the rank that moved them and the owner of the memory:\n"
         "  sm_load\n"
         "                  of rank 0       of rank 1\n"

@@ -6,6 +6,7 @@
 #include "common/mem.h"
 #include "worker/connection.h"
 #include "worker/loop.h"
+#include "worker/schedules.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -20,8 +21,6 @@ enum {
     BACKOFF_FIRST_MS = 250,
     BACKOFF_MAX_MS = 10000,
 };
-
-#define AGENT_VERSION "0.1"
 
 struct agent;
 
@@ -328,7 +327,7 @@ static void send_hello(struct agent *agent)
 {
     struct device_offer device = {agent->options.device,
                                   agent->options.gpus * agent->options.slots};
-    struct worker_hello hello = {.devices = &device, .device_count = 1, .version = AGENT_VERSION};
+    struct worker_hello hello = {.devices = &device, .device_count = 1, .version = WORKER_VERSION};
     struct buffer body = {0};
 
     (void)snprintf(hello.name, sizeof hello.name, "%s", agent->options.name);

@@ -101,7 +101,8 @@ void channel_text(char text[static CHANNEL_TEXT_MAX]);
 
 struct job_body {
     int32_t task_number, world, dtype, device;
-    int32_t no_multicast, is_bench;
+    int32_t no_multicast;
+    int32_t passes; /* over the cases "bench", which are timed in each; 0: not at all */
     uint64_t seed;
     int64_t stall_ms; /* so long may nothing happen on hardware */
 };

@@ -298,6 +298,7 @@ static enum status time_run(struct check *check, const struct layouts *layouts, 
                                      .place = &check->place,
                                      .layouts = layouts,
                                      .seed = ~check->job->seed,
+                                     .passes = check->job->passes,
                                      .budget_ms = TIMING_BUDGET_MS};
     struct timing_end end;
 

@@ -39,11 +39,11 @@ static bool span_of(struct span all, uint64_t offset, uint64_t size_bytes, struc
     return true;
 }
 
-/* The text at `offset`, or NULL where it does not end inside. */
+/* The text at `offset`, or NULL where the texts do not end. The last byte tells that for all of
+ * them: to look for the end of each would take a time that is quadratic in the file's size. */
 static const char *text_at(struct span texts, uint64_t offset)
 {
-    if (offset >= texts.size_bytes ||
-        memchr(texts.data + offset, 0, texts.size_bytes - offset) == NULL) {
+    if (offset >= texts.size_bytes || texts.data[texts.size_bytes - 1] != 0) {
         return NULL;
     }
     return (const char *)texts.data + offset;
@@ -98,6 +98,7 @@ static enum status read_dynamic(struct file *file, struct error *err)
     uint64_t text_address = 0;
     uint64_t text_size = 0;
     int found = 0;
+    bool has_end = false;
 
     if (!span_of(file->all, file->header.e_phoff,
                  (uint64_t)file->header.e_phnum * sizeof(Elf64_Phdr), &segments)) {
@@ -116,16 +117,19 @@ static enum status read_dynamic(struct file *file, struct error *err)
     if (found != 1) {
         return malformed(err, "not exactly one dynamic segment");
     }
-    for (size_t at = 0; at + sizeof(Elf64_Dyn) <= file->dynamic.size_bytes;
+    for (size_t at = 0; !has_end && at + sizeof(Elf64_Dyn) <= file->dynamic.size_bytes;
          at += sizeof(Elf64_Dyn)) {
         Elf64_Dyn entry;
         memcpy(&entry, file->dynamic.data + at, sizeof entry);
         if (entry.d_tag == DT_NULL) {
             file->dynamic.size_bytes = at;
-            break;
+            has_end = true;
         }
         text_address = entry.d_tag == DT_STRTAB ? entry.d_un.d_ptr : text_address;
         text_size = entry.d_tag == DT_STRSZ ? entry.d_un.d_val : text_size;
+    }
+    if (!has_end) { /* a loader would read on */
+        return malformed(err, "a dynamic segment without an end");
     }
     if (!span_of_address(file, segments, text_address, &file->dynamic_text) ||
         text_size > file->dynamic_text.size_bytes) {

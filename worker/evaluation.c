@@ -3,14 +3,18 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "worker/baseline.h"
 #include "worker/build.h"
 #include "worker/loop.h"
 #include "worker/naming.h"
-#include "worker/running.h"
+#include "worker/schedules.h"
 #include "worker/slot.h"
+#include "worker/standing.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 struct evaluation {
@@ -26,9 +30,12 @@ struct evaluation {
     struct loop_timer *late;
     bool is_stopped;
     /* running */
-    struct running *running;
+    struct schedules *schedules;
     int64_t started_ms;
+    struct evaluation *baseline; /* NULL: it was not needed */
 };
+
+enum { BASELINE_PASSES = 5 };
 
 static void finish(struct evaluation *evaluation)
 {
@@ -43,15 +50,100 @@ static void finish(struct evaluation *evaluation)
     evaluation->job.done(evaluation->job.context);
 }
 
+/* ---- what times are worth ---- */
+
+static void conclude(struct evaluation *evaluation, const struct result *baseline)
+{
+    struct standing standing = {.task = evaluation->job.task,
+                                .world = evaluation->job.world,
+                                .dtype = evaluation->job.dtype,
+                                .roofline = evaluation->settings->roofline,
+                                .baseline = baseline};
+
+    standing_apply(&standing, &evaluation->result);
+    if (baseline == NULL) {
+        result_add_flag(&evaluation->result, "no_baseline");
+    }
+    finish(evaluation);
+}
+
+static struct baseline_key key_of(const struct evaluation *evaluation)
+{
+    return (struct baseline_key){.directory = evaluation->settings->baselines,
+                                 .task = evaluation->job.task,
+                                 .world = evaluation->job.world,
+                                 .dtype = evaluation->job.dtype,
+                                 .device = evaluation->job.device};
+}
+
+static void on_baseline_done(void *context)
+{
+    struct evaluation *evaluation = context;
+    const struct result *result = evaluation_result(evaluation->baseline);
+    struct baseline_key key = key_of(evaluation);
+    struct error err = {0};
+
+    if (result->verdict != VERDICT_ACCEPTED || result->timing_count == 0) {
+        log_event(LOG_ERROR, "baseline.failed", "task=%d verdict=%s message=%s",
+                  task_number(evaluation->job.task), verdict_name(result->verdict),
+                  result->message == NULL ? "" : result->message);
+        conclude(evaluation, NULL);
+        return;
+    }
+    if (baseline_store(&key, result, &err) != OK) {
+        log_event(LOG_WARN, "baseline.not_kept", "%s", err.message);
+    }
+    conclude(evaluation, result);
+}
+
+/* A job that was timed is held against the baseline, which runs after it, alone, unless its times
+ * are known. */
+static void find_baseline(struct evaluation *evaluation)
+{
+    struct evaluation_job job = evaluation->job;
+    struct baseline_key key = key_of(evaluation);
+    struct result known = {.rank = -1};
+    struct error err = {0};
+
+    if (baseline_load(&key, evaluation->result.gpu, time(NULL), &known, &err) == OK) {
+        conclude(evaluation, &known);
+        result_release(&known);
+        return;
+    }
+    job.is_baseline = true;
+    job.source = task_baseline(job.task);
+    job.source_bytes = strlen(job.source);
+    job.done = on_baseline_done;
+    job.context = evaluation;
+    if (evaluation_start(&evaluation->baseline, evaluation->settings, &job, &err) != OK) {
+        log_event(LOG_ERROR, "baseline.failed", "task=%d message=%s", task_number(job.task),
+                  err.message);
+        conclude(evaluation, NULL);
+    }
+}
+
 static void on_run_done(void *context)
 {
     struct evaluation *evaluation = context;
 
-    running_finish(evaluation->running, &evaluation->result);
+    schedules_finish(evaluation->schedules, &evaluation->result);
     naming_apply(&evaluation->result, evaluation->job.task, evaluation->job.world,
                  evaluation->job.dtype);
     evaluation->result.run_ms = clock_monotonic_ms() - evaluation->started_ms;
-    finish(evaluation);
+    if (evaluation->result.verdict == VERDICT_ACCEPTED && evaluation->result.timing_count > 0 &&
+        evaluation->result.gpu != NULL && !evaluation->job.is_baseline && !evaluation->is_stopped) {
+        find_baseline(evaluation);
+    } else {
+        finish(evaluation);
+    }
+}
+
+static int passes_of(const struct evaluation_job *job)
+{
+    if (!job->is_bench) {
+        return 0;
+    }
+    return job->is_baseline ? BASELINE_PASSES : 1;
 }
 
 /* The build's "accepted" becomes whatever the run makes of it. */
@@ -60,20 +152,25 @@ static void start_run(struct evaluation *evaluation)
     const struct evaluation_settings *settings = evaluation->settings;
     const struct evaluation_job *job = &evaluation->job;
     struct error err = {0};
-    struct launch_options options = {.node = settings->node,
-                                     .slot = evaluation->slot.number,
-                                     .library = evaluation->build.library,
-                                     .job = {.task_number = task_number(job->task),
-                                             .world = job->world,
-                                             .dtype = (int32_t)job->dtype,
-                                             .device = (int32_t)job->device,
-                                             .no_multicast = settings->no_multicast,
-                                             .is_bench = job->is_bench,
-                                             .seed = job->seed,
-                                             .stall_ms = settings->stall_ms},
-                                     .schedule_seed = settings->schedule_seed,
-                                     .fuel = settings->fuel};
-    struct running_limits limits = {.run_ms = settings->run_ms, .stall_ms = settings->stall_ms};
+    struct schedules_options options = {
+        .launch = {.node = settings->node,
+                   .slot = evaluation->slot.number,
+                   .library = evaluation->build.library,
+                   .job = {.task_number = task_number(job->task),
+                           .world = job->world,
+                           .dtype = (int32_t)job->dtype,
+                           .device = (int32_t)job->device,
+                           .no_multicast = settings->no_multicast,
+                           .passes = passes_of(job),
+                           .seed = job->seed,
+                           .stall_ms = settings->stall_ms},
+                   .schedule_seed = settings->schedule_seed,
+                   .fuel = settings->fuel},
+        .limits = {.run_ms = settings->run_ms, .stall_ms = settings->stall_ms},
+        .count = settings->schedules,
+        .task = task_name(job->task),
+        .source = job->source,
+        .source_bytes = job->source_bytes};
     struct result built = evaluation->result;
 
     /* Log, time and flags of the build stay. */
@@ -82,8 +179,7 @@ static void start_run(struct evaluation *evaluation)
     built.message = built.stage = NULL;
     evaluation->result = built;
     evaluation->started_ms = clock_monotonic_ms();
-    if (running_start(&evaluation->running, &options, &limits, on_run_done, evaluation, &err) !=
-        OK) {
+    if (schedules_start(&evaluation->schedules, &options, on_run_done, evaluation, &err) != OK) {
         evaluation->result.verdict = VERDICT_INTERNAL_ERROR;
         evaluation->result.stage = xstrdup("start");
         evaluation->result.message = xstrdup(err.message);
@@ -221,19 +317,24 @@ enum status evaluation_start(struct evaluation **evaluation,
 
 enum job_stage evaluation_stage(const struct evaluation *evaluation)
 {
-    if (evaluation->running == NULL) {
+    if (evaluation->schedules == NULL) {
         return STAGE_BUILDING;
     }
-    return running_is_checking(evaluation->running) ? STAGE_CHECKING : STAGE_WAITING;
+    if (evaluation->baseline != NULL || schedules_is_timing(evaluation->schedules)) {
+        return STAGE_TIMING;
+    }
+    return schedules_is_checking(evaluation->schedules) ? STAGE_CHECKING : STAGE_WAITING;
 }
 
 void evaluation_stop(struct evaluation *evaluation)
 {
     evaluation->is_stopped = true;
-    if (evaluation->box != NULL) {
+    if (evaluation->baseline != NULL) {
+        evaluation_stop(evaluation->baseline);
+    } else if (evaluation->box != NULL) {
         box_kill(evaluation->box);
-    } else if (evaluation->running != NULL) {
-        running_stop(evaluation->running);
+    } else if (evaluation->schedules != NULL) {
+        schedules_stop(evaluation->schedules);
     }
 }
 
@@ -248,7 +349,8 @@ void evaluation_close(struct evaluation *evaluation)
         return;
     }
     assert(evaluation->box == NULL);
-    running_close(evaluation->running);
+    evaluation_close(evaluation->baseline);
+    schedules_close(evaluation->schedules);
     result_release(&evaluation->result);
     build_release(&evaluation->build);
     slot_release(&evaluation->slot);

@@ -19,10 +19,13 @@ struct evaluation;
 /* Of the node, the same for all jobs; lives longer than they do. */
 struct evaluation_settings {
     const struct sandbox_node *node;
-    bool no_multicast; /* even where the devices have it */
-    uint64_t schedule_seed, fuel;
-    int64_t build_ms, run_ms; /* at most */
-    int64_t stall_ms;         /* so long may nothing happen */
+    bool no_multicast;            /* even where the devices have it */
+    uint64_t schedule_seed, fuel; /* of the first schedule; of each */
+    int schedules;                /* to try on the simulator */
+    int64_t build_ms, run_ms;     /* at most */
+    int64_t stall_ms;             /* so long may nothing happen */
+    const char *baselines;        /* the directory that keeps their times */
+    const struct roofline *roofline;
 };
 
 struct evaluation_job {
@@ -31,7 +34,8 @@ struct evaluation_job {
     enum dtype dtype;
     enum device_kind device;
     uint64_t seed;
-    bool is_bench;      /* times the cases "bench", too; on hardware only */
+    bool is_bench;      /* times the cases "bench", too, and then the baseline; hardware only */
+    bool is_baseline;   /* with is_bench: it is the baseline */
     const char *source; /* borrowed until `done` */
     size_t source_bytes;
     void (*done)(void *context);

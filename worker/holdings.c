@@ -56,7 +56,7 @@ enum status holdings_open_runs(struct holdings *holdings, const struct job_body 
         status = error_set(err, ERR_INTERNAL, "no check case for a world of %d", job->world);
     }
     int checked = holdings->run_count;
-    if (status == OK && job->is_bench) {
+    if (status == OK && job->passes > 0) {
         status = open_class(holdings, job, task, "bench", err);
     }
     holdings->timed_count = holdings->run_count - checked;

@@ -23,7 +23,7 @@ struct holdings {
     struct symmetric signals;
 };
 
-/* Every variant of each case "check", and with job->is_bench of each case "bench". */
+/* Every variant of each case "check", and with job->passes of each case "bench". */
 enum status holdings_open_runs(struct holdings *holdings, const struct job_body *job,
                                struct error *err);
 enum status holdings_make(struct holdings *holdings, struct error *err);

@@ -5,9 +5,12 @@
 #include "worker/agent.h"
 #include "worker/devices.h"
 #include "worker/once.h"
+#include "worker/roofline.h"
+#include "worker/schedules.h"
 #include "worker/selftest.h"
 #include "worker/staging.h"
 #include "worker/toolchain.h"
+#include "worker/usage.h"
 #include "worker/workplace.h"
 
 #include <errno.h>
@@ -27,42 +30,14 @@ enum { TOKEN_MAX = 256 };
 /* EX_CONFIG of sysexits.h: this node lacks something, and starting again does not help. */
 enum { EXIT_TROUBLE = 1, EXIT_USAGE = 2, EXIT_LACKING = 78 };
 
-static const char usage[] =
-    "usage: pkb-worker --server URL --token-file FILE --name NODE [--device DEVICE] [--slots N]\n"
-    "       pkb-worker --once FILE.cu --task TASK --world W [--dtype DTYPE] [--seed N]\n"
-    "                  [--device DEVICE] [--bench]\n"
-    "\n"
-    "The first form leases jobs from a server until SIGTERM, and then ends the jobs that it has.\n"
-    "The second evaluates one file and prints the result as JSON.\n"
-    "\n"
-    "  --device DEVICE       cuda: a GPU for each rank; cuda-shared: ranks share GPUs; sim (sim)\n"
-    "  --bench               times the task's cases 'bench', too; not on the simulator\n"
-    "  --work-dir DIR        directories of jobs go below it (TMPDIR or /tmp)\n"
-    "  --bin-dir DIR         our programs (where pkb-worker is); the simulator's libraries are in\n"
-    "                        its ../lib/sim\n"
-    "  --seed-schedule N     the order in which the simulator runs things (1)\n"
-    "  --stall-ms N          nothing may happen for so long (10000)\n"
-    "  --build-ms N          a build may take so long (60000)\n"
-    "  --run-ms N            a job may run so long (300000)\n"
-    "  --bwrap FILE          bubblewrap (/usr/bin/bwrap)\n"
-    "  --slot-uid-base N     the first of the users that programs of jobs run as, four a job "
-    "(64000)\n"
-    "  --insecure=LAYER,...  do without these layers of the sandbox; results say so and are not "
-    "ranked\n"
-    "  --fuel N              thread-instructions in the simulator for one job (5000000000)\n"
-    "  --no-multicast        symmetric memory has no multicast address, even where GPUs can do it\n"
-    "\n"
-    "CUDA_HOME (/usr/local/cuda) says where nvcc is. Exit codes: 0 ended as asked, 1 trouble, 2 "
-    "wrong\n"
-    "usage, 78 this node lacks something: a device, CUDA, or the simulator's libraries.\n";
-
 struct options {
     struct agent_options agent;
     struct once_options once;
-    const char *token_file, *task, *work_dir;
+    const char *token_file, *task, *work_dir, *replay_file, *baselines, *rates;
+    struct replay replay;
     struct sandbox_node node;
     struct staging staging;
-    uint64_t world, slots, seed, schedule_seed, fuel, stall_ms, build_ms, run_ms;
+    uint64_t world, slots, seed, schedule_seed, schedules, fuel, stall_ms, build_ms, run_ms;
     bool has_seed, no_multicast;
 };
 
@@ -91,18 +66,34 @@ static enum status read_word(int *to, const char *option, const char *text,
 }
 
 static const struct option option_table[] = {
-    {"server", required_argument, NULL, 's'},   {"token-file", required_argument, NULL, 't'},
-    {"name", required_argument, NULL, 'n'},     {"device", required_argument, NULL, 'd'},
-    {"slots", required_argument, NULL, 'l'},    {"once", required_argument, NULL, 'o'},
-    {"task", required_argument, NULL, 'T'},     {"world", required_argument, NULL, 'w'},
-    {"dtype", required_argument, NULL, 'y'},    {"seed", required_argument, NULL, 'e'},
-    {"work-dir", required_argument, NULL, 'W'}, {"bin-dir", required_argument, NULL, 'b'},
-    {"stall-ms", required_argument, NULL, 'S'}, {"seed-schedule", required_argument, NULL, 'c'},
-    {"build-ms", required_argument, NULL, 'B'}, {"run-ms", required_argument, NULL, 'R'},
-    {"bwrap", required_argument, NULL, 'p'},    {"slot-uid-base", required_argument, NULL, 'u'},
-    {"insecure", required_argument, NULL, 'i'}, {"fuel", required_argument, NULL, 'f'},
-    {"no-multicast", no_argument, NULL, 'm'},   {"bench", no_argument, NULL, 'x'},
-    {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+    {"server", required_argument, NULL, 's'},
+    {"token-file", required_argument, NULL, 't'},
+    {"name", required_argument, NULL, 'n'},
+    {"device", required_argument, NULL, 'd'},
+    {"slots", required_argument, NULL, 'l'},
+    {"once", required_argument, NULL, 'o'},
+    {"task", required_argument, NULL, 'T'},
+    {"world", required_argument, NULL, 'w'},
+    {"dtype", required_argument, NULL, 'y'},
+    {"seed", required_argument, NULL, 'e'},
+    {"work-dir", required_argument, NULL, 'W'},
+    {"bin-dir", required_argument, NULL, 'b'},
+    {"stall-ms", required_argument, NULL, 'S'},
+    {"seed-schedule", required_argument, NULL, 'c'},
+    {"build-ms", required_argument, NULL, 'B'},
+    {"run-ms", required_argument, NULL, 'R'},
+    {"bwrap", required_argument, NULL, 'p'},
+    {"slot-uid-base", required_argument, NULL, 'u'},
+    {"insecure", required_argument, NULL, 'i'},
+    {"fuel", required_argument, NULL, 'f'},
+    {"no-multicast", no_argument, NULL, 'm'},
+    {"bench", no_argument, NULL, 'x'},
+    {"schedules", required_argument, NULL, 'k'},
+    {"replay", required_argument, NULL, 'r'},
+    {"baselines", required_argument, NULL, 'a'},
+    {"rates", required_argument, NULL, 'z'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 static enum status read_text_option(struct options *options, int option, const char *text,
@@ -121,6 +112,9 @@ static enum status read_text_option(struct options *options, int option, const c
     case 'o':
         options->once.file = text;
         break;
+    case 'r':
+        options->replay_file = text;
+        break;
     case 'T':
         options->task = text;
         break;
@@ -130,11 +124,17 @@ static enum status read_text_option(struct options *options, int option, const c
     case 'b':
         *bin_dir = text;
         break;
+    case 'a':
+        options->baselines = text;
+        break;
+    case 'z':
+        options->rates = text;
+        break;
     case 'p':
         options->node.bwrap = text;
         break;
     case 'h':
-        (void)fputs(usage, stdout);
+        (void)fputs(worker_usage, stdout);
         exit(0);
     default:
         return ERR_INVALID;
@@ -173,6 +173,8 @@ static enum status read_option(struct options *options, int option, const char *
         return read_number(&options->seed, "seed", text, UINT64_MAX, err);
     case 'c':
         return read_number(&options->schedule_seed, "seed-schedule", text, UINT64_MAX, err);
+    case 'k':
+        return read_number(&options->schedules, "schedules", text, SCHEDULES_MAX, err);
     case 'f':
         return read_number(&options->fuel, "fuel", text, UINT64_MAX, err);
     case 'S':
@@ -253,12 +255,44 @@ static enum status run_agent(struct options *options, struct error *err)
     return status;
 }
 
+/* All but the source comes from the replay. */
+static enum status take_replay(struct options *options, struct evaluation_settings *settings,
+                               struct error *err)
+{
+    struct replay *replay = &options->replay;
+
+    if (options->task != NULL || options->world != 0 || options->has_seed) {
+        return error_field(err, ERR_INVALID, "replay",
+                           "--task, --world and --seed come from the file of --replay");
+    }
+    enum status status = once_read_replay(replay, options->replay_file, err);
+    if (status == OK) {
+        options->once.replay = replay;
+        options->task = replay->task;
+        options->world = (uint64_t)replay->world;
+        options->once.job.dtype = replay->dtype;
+        options->once.job.device = DEVICE_SIM;
+        options->seed = replay->seed;
+        options->has_seed = true;
+        settings->no_multicast = replay->no_multicast;
+        settings->schedule_seed = replay->schedule_seed;
+        settings->schedules = 1;
+        settings->fuel = replay->fuel;
+        settings->stall_ms = replay->stall_ms;
+    }
+    return status;
+}
+
 static enum status run_once(struct options *options, struct evaluation_settings *settings,
                             struct error *err)
 {
     struct workplace workplace = {.lock = -1};
     struct evaluation_job *job = &options->once.job;
+    enum status status = OK;
 
+    if (options->replay_file != NULL && (status = take_replay(options, settings, err)) != OK) {
+        return status;
+    }
     job->task = options->task == NULL ? NULL : task_find(options->task);
     if (job->task == NULL) {
         return error_field(err, ERR_INVALID, "task", "--task has to name a task");
@@ -276,7 +310,7 @@ static enum status run_once(struct options *options, struct evaluation_settings 
     if (!options->has_seed && getrandom(&job->seed, sizeof job->seed, 0) != sizeof job->seed) {
         return error_set(err, ERR_IO, "cannot draw a seed: %m");
     }
-    enum status status = workplace_init(&workplace, options->work_dir, NULL, err);
+    status = workplace_init(&workplace, options->work_dir, NULL, err);
     if (status == OK) {
         options->node.work_dir = workplace.path;
         status = selftest_run(&options->node, err);
@@ -335,6 +369,53 @@ static enum status find_devices(struct options *options, struct error *err)
     return status;
 }
 
+/* The options are right as far as they can be seen alone. */
+static enum status work(struct options *options, const char *bin_dir, struct error *err)
+{
+    const char *cuda_home = getenv("CUDA_HOME");
+    char *sim_dir = xasprintf("%s/../lib/sim", bin_dir);
+    char *nccl_dir = xasprintf("%s/../lib/nccl", bin_dir);
+    char *baselines = xasprintf("%s/pkb-baselines", options->work_dir);
+    struct roofline *roofline = NULL;
+
+    options->node.bin_dir = bin_dir;
+    options->node.sim_dir = sim_dir;
+    options->node.nccl_dir = nccl_dir;
+    options->node.cuda_home = cuda_home == NULL || *cuda_home == 0 ? "/usr/local/cuda" : cuda_home;
+    enum status status = roofline_open(&roofline, options->rates, err);
+    if (status == OK) {
+        status = toolchain_check(&options->node, options->agent.device, err);
+    }
+    if (status == OK) {
+        status = find_devices(options, err);
+    }
+    if (status == OK) {
+        status = prepare_node(options, err);
+    }
+    struct evaluation_settings settings = {
+        .node = &options->node,
+        .no_multicast = options->no_multicast,
+        .schedule_seed = options->schedule_seed,
+        .schedules = (int)options->schedules,
+        .fuel = options->fuel,
+        .build_ms = (int64_t)options->build_ms,
+        .run_ms = (int64_t)options->run_ms,
+        .stall_ms = (int64_t)options->stall_ms,
+        .baselines = options->baselines == NULL ? baselines : options->baselines,
+        .roofline = roofline};
+    options->agent.settings = &settings;
+    if (status == OK) {
+        status = options->once.file != NULL ? run_once(options, &settings, err)
+                                            : run_agent(options, err);
+    }
+    sandbox_node_release(&options->node);
+    roofline_close(roofline);
+    free(sim_dir);
+    free(nccl_dir);
+    free(baselines);
+    return status;
+}
+
 static enum status run(int argc, char **argv, struct error *err)
 {
     struct options options = {.agent = {.device = DEVICE_SIM},
@@ -342,13 +423,13 @@ static enum status run(int argc, char **argv, struct error *err)
                               .node = {.bwrap = "/usr/bin/bwrap", .uid_base = SANDBOX_UID_BASE},
                               .slots = 1,
                               .schedule_seed = 1,
+                              .schedules = SCHEDULES_DEFAULT,
                               .fuel = UINT64_C(5000000000),
                               .stall_ms = 10000,
                               .build_ms = 60000,
                               .run_ms = 300000};
     char own_directory[PATH_MAX];
     const char *bin_dir = own_directory;
-    const char *cuda_home = getenv("CUDA_HOME");
     int option = 0;
 
     enum status status = find_own_directory(own_directory, err);
@@ -356,6 +437,9 @@ static enum status run(int argc, char **argv, struct error *err)
         if (read_text_option(&options, option, optarg, &bin_dir) != OK) {
             status = read_option(&options, option, optarg, err);
         }
+    }
+    if (status == OK && options.schedules == 0) {
+        status = error_field(err, ERR_INVALID, "schedules", "--schedules takes 1 at least");
     }
     if (status == OK && optind < argc) {
         status = error_set(err, ERR_INVALID, "'%s' is not expected; try --help", argv[optind]);
@@ -374,35 +458,7 @@ static enum status run(int argc, char **argv, struct error *err)
         return error_set(err, ERR_NOT_FOUND, "cannot use '%s': %m", options.work_dir);
     }
     options.work_dir = work_dir;
-    char *sim_dir = xasprintf("%s/../lib/sim", bin_dir);
-    char *nccl_dir = xasprintf("%s/../lib/nccl", bin_dir);
-    options.node.bin_dir = bin_dir;
-    options.node.sim_dir = sim_dir;
-    options.node.nccl_dir = nccl_dir;
-    options.node.cuda_home = cuda_home == NULL || *cuda_home == 0 ? "/usr/local/cuda" : cuda_home;
-    struct evaluation_settings settings = {.node = &options.node,
-                                           .no_multicast = options.no_multicast,
-                                           .schedule_seed = options.schedule_seed,
-                                           .fuel = options.fuel,
-                                           .build_ms = (int64_t)options.build_ms,
-                                           .run_ms = (int64_t)options.run_ms,
-                                           .stall_ms = (int64_t)options.stall_ms};
-    options.agent.settings = &settings;
-    status = toolchain_check(&options.node, options.agent.device, err);
-    if (status == OK) {
-        status = find_devices(&options, err);
-    }
-    if (status == OK) {
-        status = prepare_node(&options, err);
-    }
-    if (status == OK) {
-        status = options.once.file != NULL ? run_once(&options, &settings, err)
-                                           : run_agent(&options, err);
-    }
-    sandbox_node_release(&options.node);
-    free(sim_dir);
-    free(nccl_dir);
-    return status;
+    return work(&options, bin_dir, err);
 }
 
 int main(int argc, char **argv)

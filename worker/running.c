@@ -398,6 +398,11 @@ bool running_is_checking(const struct running *running)
            strcmp(running->evidence.status.stage, "start") != 0;
 }
 
+bool running_is_timing(const struct running *running)
+{
+    return strcmp(running->evidence.status.stage, "timing") == 0;
+}
+
 void running_stop(struct running *running)
 {
     running->is_stopping = true;

@@ -22,6 +22,8 @@ enum status running_start(struct running **running, const struct launch_options 
                           void *context, struct error *err);
 /* Has the ranks' own start ended? */
 bool running_is_checking(const struct running *running);
+/* Is a case being timed? */
+bool running_is_timing(const struct running *running);
 /* Kills everything; `done` is still called. */
 void running_stop(struct running *running);
 /* Fills in verdict, evidence and run_log. */

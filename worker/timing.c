@@ -19,6 +19,7 @@ enum {
     FEWER_ROUNDS = 30, /* of calls that take long, or when the time is over */
     LEAST_ROUNDS = 5,
     ROUNDS_MAX = 2 * LATENCY_ROUNDS,
+    PASSES_MAX = 5,
     MEMORY_MAX_MIB = 3072,
 };
 #define LONG_US 50000.0
@@ -186,31 +187,60 @@ static void summarize(struct stage *stage, int calls, double calibration_us, str
                               .iterations = (int)times->count};
 }
 
-/* Noisy times are taken once more, and then flagged. */
+/* One pass. Noisy times are taken once more; they still are where *is_noisy. */
+static enum status pass(struct stage *stage, double calibration_us, struct regime *regime,
+                        bool *is_noisy, struct error *err)
+{
+    struct series timed = {.rounds = LATENCY_ROUNDS, .calls = 1, .is_kept = true};
+    struct spread spread = {0};
+    enum status status = OK;
+
+    for (int attempt = 0; attempt < 2 && status == OK && !stage->end->is_decided; attempt++) {
+        status = run_series(stage, &timed, err);
+        if (status == OK && !stage->end->is_decided) {
+            summarize(stage, 1, calibration_us, regime, &spread);
+            *is_noisy = statistics_is_noisy(&spread);
+            if (!*is_noisy) {
+                break;
+            }
+        }
+    }
+    return status;
+}
+
+static int compare_regimes(const void *one, const void *other)
+{
+    double a = ((const struct regime *)one)->median_us;
+    double b = ((const struct regime *)other)->median_us;
+
+    return (a > b) - (a < b);
+}
+
 static enum status measure_latency(struct stage *stage, struct timing *timing, struct error *err)
 {
     struct series warm = {.rounds = WARM_ROUNDS, .calls = 1, .is_warm = true};
-    struct series timed = {.rounds = LATENCY_ROUNDS, .calls = 1, .is_kept = true};
-    struct spread spread = {0};
+    struct regime regimes[PASSES_MAX];
+    int passes = stage->options->passes;
+    bool is_noisy = false;
     enum status status = calibrate(stage, 1, &timing->calibration_us, err);
 
+    assert(passes >= 1);
+    assert(passes <= PASSES_MAX);
     if (status == OK && !stage->end->is_decided) {
         status = run_series(stage, &warm, err);
     }
-    for (int attempt = 0; attempt < 2 && status == OK && !stage->end->is_decided; attempt++) {
-        status = run_series(stage, &timed, err);
-        if (status != OK || stage->end->is_decided) {
-            break;
-        }
-        summarize(stage, 1, timing->calibration_us, &timing->latency, &spread);
-        if (!statistics_is_noisy(&spread)) {
-            return OK;
-        }
+    for (int i = 0; i < passes && status == OK && !stage->end->is_decided; i++) {
+        status = pass(stage, timing->calibration_us, &regimes[i], &is_noisy, err);
     }
-    if (status == OK && !stage->end->is_decided) {
+    if (status != OK || stage->end->is_decided) {
+        return status;
+    }
+    qsort(regimes, (size_t)passes, sizeof *regimes, compare_regimes);
+    timing->latency = regimes[passes / 2];
+    if (is_noisy) {
         result_add_flag(stage->result, "noisy");
     }
-    return status;
+    return OK;
 }
 
 static enum status measure_throughput(struct stage *stage, struct timing *timing, struct error *err)

@@ -17,6 +17,7 @@ struct timing_options {
     struct rounds *rounds;
     const struct place *place; /* the run */
     const struct layouts *layouts;
+    int passes;        /* of the ranked times: the middle one counts */
     uint64_t seed;     /* of this run's times; secret */
     int64_t budget_ms; /* after which no more is measured than what is needed least */
 };

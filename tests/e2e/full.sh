@@ -86,6 +86,10 @@ shows "with its kernel and line" "allreduce" "solution.cu:"
 
 exits 0 "the first job is done by now" status "$job" --json
 holds "and accepted" '.state == "done" and .verdict == "accepted"'
+exits 0 "its replay is given" status "$job" --replay
+holds "and names the schedule" '.schedule_seed == 1 and .task == "allreduce" and .world == 2'
+exits 1 "a job that did not run has no replay" status "$failed" --replay
+shows "which is said" "has no replay"
 exits 0 "the board is given" board allreduce --world 4 --json
 holds "it has the accepted one alone" '.rows | length == 1 and .[0].model == "gpt"'
 exits 0 "the board of another world is empty" board allreduce --world 8 --json
