@@ -208,6 +208,7 @@ static const struct json_record result_record = {
             {"case", TEXT(case_name)},
             {"variant", TEXT(variant)},
             {"rank", RANK(rank)},
+            {"output_digest", TEXT(output_digest)},
             {"mismatch", JSON_OWNED, AT(mismatch), .optional = true, .record = &mismatch_record},
             {"waits", LIST(waits, wait_count), .record = &wait_record},
             {"faults", LIST(faults, fault_count), .record = &fault_record},

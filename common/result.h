@@ -136,7 +136,9 @@ struct result {
     char *message; /* one sentence for a person */
     char *stage;   /* "build", "start", "setup", "check", "teardown" */
     char *case_name, *variant;
-    int rank;                  /* -1: not one rank */
+    int rank;            /* -1: not one rank */
+    char *output_digest; /* accepted: of all outputs; equal bits have equal digests, where source,
+                            seed and job are the same */
     struct mismatch *mismatch; /* NULL: none */
     struct wait *waits;
     size_t wait_count;

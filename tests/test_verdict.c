@@ -46,8 +46,11 @@ static const struct result ended = {.verdict = VERDICT_RUNTIME_ERROR,
                                     .rank = 1,
                                     .faults = &host_fault,
                                     .fault_count = 1};
-static const struct result accepted = {
-    .verdict = VERDICT_ACCEPTED, .message = TEXT("right"), .stage = TEXT("check"), .rank = -1};
+static const struct result accepted = {.verdict = VERDICT_ACCEPTED,
+                                       .message = TEXT("right"),
+                                       .stage = TEXT("check"),
+                                       .rank = -1,
+                                       .output_digest = TEXT("00ff")};
 static struct wait kernel_wait = {.rank = 0,
                                   .where = TEXT("kernel"),
                                   .kernel = TEXT("k"),
@@ -335,6 +338,7 @@ static void test_an_accepted_job_needs_the_simulators_last_report(void **state)
     evidence.device_end = &end;
     verdict_decide(&evidence, &result);
     assert_int_equal(result.verdict, VERDICT_ACCEPTED);
+    assert_string_equal(result.output_digest, "00ff");
     assert_int_equal(result.traffic[0].bytes, 64);
     assert_string_equal(result.findings[0].message, "a race");
     result_release(&result);

@@ -34,6 +34,7 @@ struct check {
     const struct job_body *job;
     struct result *result;
     bool is_decided;
+    uint64_t digest; /* of all outputs so far */
     cudaStream_t stream;
     struct holdings holdings;
     struct rounds *rounds; /* NULL: not on hardware */
@@ -356,6 +357,9 @@ static enum status run_steps(struct check *check, const struct layouts *layouts,
     if (status == OK && is_wrong) {
         report_earlier_error(check->result, check->peers);
     }
+    if (status == OK && !is_wrong) {
+        check->digest = record_digest(check->record, check->digest);
+    }
     check->is_decided = is_wrong;
     return status;
 }
@@ -436,6 +440,7 @@ enum status check_job(struct peers *peers, const struct job_body *job, struct re
         report_verdict(result, &(struct place){.stage = "check", .call = -1}, VERDICT_ACCEPTED,
                        NULL, "%d runs of %d calls are right, world %d", check->holdings.run_count,
                        RUN_CALLS, peers->world);
+        result->output_digest = xasprintf("%016llx", (unsigned long long)check->digest);
     }
     rounds_close(check->rounds);
     holdings_release(&check->holdings);

@@ -288,6 +288,34 @@ enum status record_resume(struct record *record, int rank, struct error *err)
     return status;
 }
 
+static uint64_t digest_bytes(uint64_t digest, const uint8_t *bytes, uint64_t size_bytes)
+{
+    for (uint64_t at = 0; at < size_bytes; at += sizeof digest) {
+        uint64_t word = 0;
+        uint64_t left = size_bytes - at;
+        memcpy(&word, bytes + at, left < sizeof word ? left : sizeof word);
+        digest = mix(digest + word + UINT64_C(0x9e3779b97f4a7c15));
+    }
+    return digest;
+}
+
+uint64_t record_digest(const struct record *record, uint64_t digest)
+{
+    const struct layout *outputs = &record->options.layouts->outputs;
+    const struct run *run = record->options.run;
+
+    for (int number = 0; number < record->options.calls; number++) {
+        for (int rank = 0; rank < run_world(run); rank++) {
+            const struct tensor_spec *specs = run_plan(run, rank)->outputs;
+            const uint8_t *slot = record->calls[number].outputs[rank];
+            for (int i = 0; i < outputs->count; i++) {
+                digest = digest_bytes(digest, slot + outputs->offsets[i], specs[i].size_bytes);
+            }
+        }
+    }
+    return digest;
+}
+
 static void report_late(struct result *result, const struct place *place, int rank)
 {
     report_verdict(result, place, VERDICT_CONTRACT_VIOLATION, "late_write",

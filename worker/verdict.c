@@ -120,6 +120,7 @@ static void copy_verdict(struct result *to, const struct result *from)
     to->stage = copy_text(from->stage);
     to->case_name = copy_text(from->case_name);
     to->variant = copy_text(from->variant);
+    to->output_digest = copy_text(from->output_digest);
     copy_rows(to, from);
     copy_times(to, from);
     if (from->mismatch != NULL) {

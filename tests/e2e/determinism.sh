@@ -14,9 +14,9 @@ number=0
 evaluate()
 {
     "$BUILD/bin/pkb-worker" --once "tests/fixtures/$1.cu" --task "$2" --world "$3" --device sim \
-        --seed 7 </dev/null 2>>"$dir/log" |
+        --seed "${5:-7}" </dev/null 2>>"$dir/log" |
         jq -S '{verdict, reason, message, stage, case, variant, rank, mismatch, waits, faults,
-                findings, traffic}' >"$4" || true
+                findings, traffic, output_digest}' >"$4" || true
 }
 
 # A process that keeps a core busy, for a minute at most.
@@ -55,4 +55,24 @@ no_signal allreduce 4 deadlock
 wrong_element allreduce 4 wrong_answer
 missing_end_barrier allreduce 4 wrong_answer
 END
+
+# Prints the digest of what the submission computes from seed $4.
+digest_of()
+{
+    evaluate "$1" "$2" "$3" "$dir/digest" "$4"
+    jq -r '.output_digest // "none"' "$dir/digest"
+}
+
+# Both add in the same order, so that they compute the same bits.
+number=$((number + 1))
+name="the same outputs have the same digest, and those of another seed another"
+one=$(digest_of allreduce_loads allreduce 2 7)
+two=$(digest_of allreduce_stores allreduce 2 7)
+other=$(digest_of allreduce_loads allreduce 2 8)
+if [ "${#one}" -eq 16 ] && [ "$one" = "$two" ] && [ "$one" != "$other" ]; then
+    echo "ok $number - $name"
+else
+    echo "not ok $number - $name"
+    echo "# $one $two $other"
+fi
 echo "1..$number"

@@ -1,9 +1,14 @@
 #!/bin/sh
 # The checks that need a GPU, as one table; any failure or skip makes it fail.
 #
-#   sh tests/gpu/check.sh [PART...]     parts: differential baselines fixtures timing judge sandbox api
+#   sh tests/gpu/check.sh [PART...]
+#
+# The parts are, all by default:
+#
 #
 # differential  every program of tests/gpu/kernels on the GPU and in the simulator, held together
+# ranks         kernels of several ranks (one-shot, two-shot, ring, all-to-all) that share the GPU
+#               through MPS and in the simulator: right by the oracle, and the same bits
 # baselines     every task's baseline against its oracle: NCCL on 1 GPU, our libnccl on 2 and 4
 #               ranks that share it through MPS
 # fixtures      right and wrong submissions on 2 and 4 ranks that share the GPU
@@ -86,6 +91,39 @@ evaluate()
     fi
 }
 
+# What becomes of $1 for task $2 on $3 ranks of device kind $4: its verdict, and the digest of all
+# that it computed from a fixed seed.
+digest()
+{
+    # shellcheck disable=SC2086 # some words
+    timeout 120 "$BUILD/bin/pkb-worker" --once "$1" --task "$2" --world "$3" --device "$4" \
+        --seed 20261201 --no-multicast --stall-ms 3000 --work-dir "$scratch" \
+        ${WORKER_OPTIONS:-} >"$scratch/digest.json" 2>"$scratch/digest.log"
+    sed -n 's/^{"verdict":"\([a-z_]*\)".*"output_digest":"\([0-9a-f]*\)".*/\1 \2/p' \
+        "$scratch/digest.json" | grep . ||
+        echo "$(cut -c 1-300 "$scratch/digest.json") $(tail -n 2 "$scratch/digest.log")"
+}
+
+ranks()
+{
+    start_mps
+    grep '^[a-z]' tests/gpu/ranks.tsv >"$scratch/ranks"
+    while read -r file task kind; do
+        for world in 2 4; do
+            source=tests/fixtures/$file.cu
+            on_gpu=$(digest "$source" "$task" $world cuda-shared)
+            in_sim=$(digest "$source" "$task" $world sim)
+            name="$kind: $file x$world"
+            if [ "$on_gpu" = "$in_sim" ] && [ "${on_gpu%% *}" = accepted ]; then
+                row ok ranks "$name" "$on_gpu"
+            else
+                row FAILED ranks "$name" "on the GPU: $on_gpu; simulated: $in_sim"
+            fi
+        done
+    done <"$scratch/ranks"
+    stop_mps
+}
+
 baselines()
 {
     for task in tasks/[0-9]*_*; do
@@ -106,8 +144,10 @@ fixtures()
     grep '^[a-z]' tests/fixtures/expected.tsv | while IFS="$(printf '\t')" read -r file task world \
         verdict _; do
         [ "$verdict" = accepted ] || [ "$verdict" = wrong_answer ] || continue
+        world=${world#+}
+        [ "$world" -le 4 ] || continue
         echo "$file $task $world $verdict"
-    done >"$scratch/fixtures"
+    done | LC_ALL=C sort -u >"$scratch/fixtures"
     while read -r file task world verdict; do
         evaluate fixtures "tests/fixtures/$file.cu" "$task" "$world" cuda-shared "$verdict"
     done <"$scratch/fixtures"
@@ -273,7 +313,7 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 ls /dev/nvidia* 2>/dev/null | tr '\n' ' '
 ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -n 1
 "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" --version | sed -n 's/^Build //p'
-[ $# -gt 0 ] || set -- differential baselines fixtures timing judge sandbox api
+[ $# -gt 0 ] || set -- differential ranks baselines fixtures timing judge sandbox api
 case " $* " in *" sandbox "*) ;; *) layers : ;; esac
 for part in "$@"; do
     "$part"
