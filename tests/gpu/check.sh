@@ -5,7 +5,6 @@
 #
 # The parts are, all by default:
 #
-#
 # differential  every program of tests/gpu/kernels on the GPU and in the simulator, held together
 # ranks         kernels of several ranks (one-shot, two-shot, ring, all-to-all) that share the GPU
 #               through MPS and in the simulator: right by the oracle, and the same bits
