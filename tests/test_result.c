@@ -28,6 +28,41 @@ static struct wait full_wait(void)
                          .last_writer = xstrdup("never written")};
 }
 
+static struct replay *full_replay(void)
+{
+    struct replay *replay = xcalloc(1, sizeof *replay);
+
+    *replay = (struct replay){.format = REPLAY_FORMAT,
+                              .evaluator = "0.1",
+                              .task = "allreduce",
+                              .world = 4,
+                              .dtype = DTYPE_FP16,
+                              .seed = UINT64_MAX,
+                              .schedule_seed = 2,
+                              .fuel = 5000000000,
+                              .stall_ms = 10000,
+                              .no_multicast = true};
+    memset(replay->source_sha256, 'a', SHA256_TEXT_MAX - 1);
+    return replay;
+}
+
+static struct gpu *full_gpu(void)
+{
+    struct gpu *gpu = xmalloc(sizeof *gpu);
+
+    *gpu = (struct gpu){.name = xstrdup("NVIDIA H200"),
+                        .uuid = xstrdup("GPU-1"),
+                        .driver = xstrdup("580.1"),
+                        .cuda = xstrdup("13.0"),
+                        .nccl = xstrdup("2.28.3"),
+                        .count = 4,
+                        .sm_mhz = 1980,
+                        .memory_mhz = 3201,
+                        .temperature_c = 40,
+                        .throttled = xstrdup("power")};
+    return gpu;
+}
+
 /* Every member set. */
 static struct result full(void)
 {
@@ -90,17 +125,9 @@ static struct result full(void)
                                                .floor_us = 1,
                                                .target_us = 2.5,
                                                .target_percent = 48.75});
-    result.gpu = xmalloc(sizeof *result.gpu);
-    *result.gpu = (struct gpu){.name = xstrdup("NVIDIA H200"),
-                               .uuid = xstrdup("GPU-1"),
-                               .driver = xstrdup("580.1"),
-                               .cuda = xstrdup("13.0"),
-                               .nccl = xstrdup("2.28.3"),
-                               .count = 4,
-                               .sm_mhz = 1980,
-                               .memory_mhz = 3201,
-                               .temperature_c = 40,
-                               .throttled = xstrdup("power")};
+    result.gpu = full_gpu();
+    result.schedules = 3;
+    result.replay = full_replay();
     result_add_flag(&result, "insecure");
     return result;
 }
@@ -121,6 +148,10 @@ static void test_a_full_result_round_trips(void **state)
     assert_string_equal(read.output_digest, "0123456789abcdef");
     assert_true(read.mismatch->bad == UINT64_MAX);
     assert_string_equal(read.mismatch->got, "nan");
+    assert_int_equal(read.schedules, 3);
+    assert_true(read.replay->seed == UINT64_MAX);
+    assert_true(read.replay->no_multicast);
+    assert_string_equal(read.replay->source_sha256, result.replay->source_sha256);
     assert_int_equal(read.waits[0].lanes, UINT32_MAX);
     assert_string_equal(read.waits[0].last_writer, "never written");
     assert_int_equal(read.waits[1].rank, -1);
