@@ -207,6 +207,11 @@ $(BUILD)/tests/test_cuda_api: $(call objs,$(wildcard tests/cuda_cases_*.c))
 $(BUILD)/tests/test_simd: $(call objs,$(wildcard tests/simd_cases_*.c))
 $(BUILD)/tests/test_cuda_api $(BUILD)/tests/test_simd: $(BUILD)/tests/%: $(BUILD)/tests/%.o $(case_objs) $(lib_common)
 	$(CC) $(LDFLAGS) $(filter %.o,$^) $(lib_common) $(cuda_libs) -lcmocka $(common_libs) -lstdc++ -lm -o $@
+# Our libnccl is tested even where the library path would lead to the real one.
+library_libs := $(BUILD)/lib/nccl/libnccl.so.2 $(BUILD)/lib/sim/libcublas.so.13 $(BUILD)/lib/sim/libcublasLt.so.13
+$(BUILD)/tests/test_libraries: $(BUILD)/tests/test_libraries.o $(case_objs) $(call objs,$(wildcard tests/library_cases_*.c)) $(lib_common) $(library_libs)
+	$(CC) $(LDFLAGS) $(filter %.o,$^) $(lib_common) $(library_libs) -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib/nccl' \
+	    $(cuda_libs) -lcmocka $(common_libs) -lstdc++ -lm -o $@
 # What the compiler makes of kernels of many kinds, plain and packed.
 samples_flags := -std=c++17 -O3 -lineinfo -gencode arch=compute_90a,code=[sm_90a,compute_90a]
 $(BUILD)/tests/samples.ptx $(BUILD)/tests/samples.o &: tests/fixtures/ptx/samples.cu

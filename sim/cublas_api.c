@@ -233,4 +233,27 @@ cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_
                                       CUDA_R_32F, c_leading, c_stride, batches, CUBLAS_COMPUTE_32F,
                                       CUBLAS_GEMM_DEFAULT);
 }
+
+/* Declared in C++ only, with pointers to __half. */
+cublasStatus_t cublasHgemm(cublasHandle_t handle, cublasOperation_t a_op, cublasOperation_t b_op,
+                           int m, int n, int k, const void *alpha, const void *a, int a_leading,
+                           const void *b, int b_leading, const void *beta, void *c, int c_leading)
+{
+    return cublasGemmEx(handle, a_op, b_op, m, n, k, alpha, a, CUDA_R_16F, a_leading, b, CUDA_R_16F,
+                        b_leading, beta, c, CUDA_R_16F, c_leading, CUBLAS_COMPUTE_16F,
+                        CUBLAS_GEMM_DEFAULT);
+}
+
+cublasStatus_t cublasHgemmStridedBatched(cublasHandle_t handle, cublasOperation_t a_op,
+                                         cublasOperation_t b_op, int m, int n, int k,
+                                         const void *alpha, const void *a, int a_leading,
+                                         long long a_stride, const void *b, int b_leading,
+                                         long long b_stride, const void *beta, void *c,
+                                         int c_leading, long long c_stride, int batches)
+{
+    return cublasGemmStridedBatchedEx(handle, a_op, b_op, m, n, k, alpha, a, CUDA_R_16F, a_leading,
+                                      a_stride, b, CUDA_R_16F, b_leading, b_stride, beta, c,
+                                      CUDA_R_16F, c_leading, c_stride, batches, CUBLAS_COMPUTE_16F,
+                                      CUBLAS_GEMM_DEFAULT);
+}
 /* NOLINTEND(readability-function-size) */

@@ -46,6 +46,8 @@ void bootstrap_close(struct bootstrap *bootstrap);
 ncclResult_t bootstrap_gather(struct bootstrap *bootstrap, const void *mine, void *all,
                               size_t size_bytes, int *fds);
 
+struct reduce_args;
+
 /* ---- communicators ---- */
 
 /* What a collective is, for the check that all ranks call the same. */
@@ -133,9 +135,10 @@ struct transfer {
 ncclResult_t transfer_run(ncclComm_t comm, cudaStream_t stream, const struct transfer *sends,
                           int send_count, const struct transfer *receives, int receive_count);
 
-/* The slot of the chunk that is next in that direction: waits, and what ends the wait. */
+/* The slot of the chunk that is next in that direction: waits, and what ends the wait. With
+ * `scaling` the chunk is multiplied by its factor on the way. */
 ncclResult_t inbox_push(ncclComm_t comm, cudaStream_t stream, int peer, const void *from,
-                        size_t size_bytes);
+                        size_t size_bytes, const struct reduce_args *scaling);
 /* Waits for the next chunk of `peer`; *data is where it lies until inbox_pop. */
 ncclResult_t inbox_peek(ncclComm_t comm, cudaStream_t stream, int peer, const uint8_t **data);
 ncclResult_t inbox_pop(ncclComm_t comm, cudaStream_t stream, int peer);

@@ -142,24 +142,36 @@ ncclResult_t ncclGetVersion(int *version)
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
+    if (comm == NULL || error == NULL) {
+        return ncclInvalidArgument;
+    }
     *error = comm->async_error;
     return ncclSuccess;
 }
 
 ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
 {
+    if (comm == NULL || count == NULL) {
+        return ncclInvalidArgument;
+    }
     *count = comm->ranks;
     return ncclSuccess;
 }
 
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int *device)
 {
+    if (comm == NULL || device == NULL) {
+        return ncclInvalidArgument;
+    }
     *device = comm->device;
     return ncclSuccess;
 }
 
 ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
 {
+    if (comm == NULL || rank == NULL) {
+        return ncclInvalidArgument;
+    }
     *rank = comm->rank;
     return ncclSuccess;
 }
@@ -188,4 +200,26 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
     (void)comm;
     (void)handle;
     return ncclSuccess;
+}
+
+/* The same; what a kernel could do with a window needs a device communicator, which is refused. */
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *buffer, size_t size_bytes,
+                                    ncclWindow_t *window, int flags)
+{
+    if (comm == NULL || buffer == NULL || size_bytes == 0 || window == NULL ||
+        (flags & ~NCCL_WIN_COLL_SYMMETRIC) != 0) {
+        return nccl_fail(comm, ncclInvalidArgument, "ncclCommWindowRegister: a wrong argument");
+    }
+    *window = buffer;
+    return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window)
+{
+    (void)window;
+    return comm != NULL ? ncclSuccess : ncclInvalidArgument;
+}
+
+void ncclResetDebugInit(void)
+{
 }

@@ -64,7 +64,8 @@ static ncclResult_t reduction_of(const struct operation *operation, struct reduc
 {
     ncclComm_t comm = operation->comm;
 
-    *args = (struct reduce_args){.dtype = operation->dtype, .op = (int)operation->op};
+    *args = (struct reduce_args){
+        .dtype = operation->dtype, .op = (int)operation->op, .scaled_source = comm->rank};
     if ((int)operation->op < ncclNumOps) {
         return ncclSuccess;
     }
@@ -87,9 +88,10 @@ struct segment {
     size_t start, count; /* elements of the send buffer */
 };
 
-/* Sends every other owner its chunk `offset` bytes into its segment. */
+/* Sends every other owner its chunk `offset` bytes into its segment; with a factor of the operator,
+ * which is this rank's own, multiplied by it. */
 static ncclResult_t push_segments(const struct operation *operation, const struct segment *segments,
-                                  size_t offset)
+                                  size_t offset, const struct reduce_args *args)
 {
     ncclComm_t comm = operation->comm;
     size_t element = nccl_type_bytes(operation->dtype);
@@ -103,7 +105,8 @@ static ncclResult_t push_segments(const struct operation *operation, const struc
         }
         size_t size = bytes - offset < NCCL_CHUNK_BYTES ? bytes - offset : NCCL_CHUNK_BYTES;
         const uint8_t *from = (const uint8_t *)operation->send + segments[owner].start * element;
-        result = inbox_push(comm, operation->stream, owner, from + offset, size);
+        result = inbox_push(comm, operation->stream, owner, from + offset, size,
+                            args->op == ncclNumOps ? args : NULL);
     }
     return result;
 }
@@ -152,7 +155,7 @@ static ncclResult_t reduce_segments(const struct operation *operation,
     }
     for (size_t offset = 0; offset < longest * element && result == ncclSuccess;
          offset += NCCL_CHUNK_BYTES) {
-        result = push_segments(operation, segments, offset);
+        result = push_segments(operation, segments, offset, &args);
         if (result == ncclSuccess && offset < segments[comm->rank].count * element) {
             result = reduce_chunk(operation, &args, &segments[comm->rank], offset, to);
         }

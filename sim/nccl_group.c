@@ -123,6 +123,9 @@ static ncclResult_t check(const struct operation *operation)
     if (comm == NULL) {
         return nccl_fail(NULL, ncclInvalidArgument, "%s: the communicator is NULL", name);
     }
+    if (operation->count > 0 && operation->send == NULL && operation->recv == NULL) {
+        return nccl_fail(comm, ncclInvalidArgument, "%s: no buffer", name);
+    }
     if (nccl_type_bytes(operation->dtype) == 0) {
         return nccl_fail(comm, ncclInvalidArgument, "%s: no datatype %d", name,
                          (int)operation->dtype);

@@ -42,6 +42,7 @@ template <typename T> __global__ void reduce(reduce_args args)
     using W = typename wide<T>::type;
     size_t step = (size_t)gridDim.x * blockDim.x;
     W factor = (W)1;
+    int scaled = args.op == ncclNumOps ? args.scaled_source : -1;
 
     if (args.op == ncclNumOps) {
         T scalar;
@@ -53,10 +54,13 @@ template <typename T> __global__ void reduce(reduce_args args)
         factor = (W)scalar;
     }
     for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < args.count; i += step) {
-        W value = (W)((W)((const T *)args.sources[0])[i] * factor);
-        for (int rank = 1; rank < args.source_count; rank++) {
-            W other = (W)((W)((const T *)args.sources[rank])[i] * factor);
-            value = combine(value, other, args.op);
+        W value = (W)0;
+        for (int rank = 0; rank < args.source_count; rank++) {
+            W other = (W)((const T *)args.sources[rank])[i];
+            if (rank == scaled) {
+                other = (W)(T)(other * factor); /* as it travels to other ranks */
+            }
+            value = rank == 0 ? other : combine(value, other, args.op);
         }
         if (args.op == ncclAvg) {
             value = value / (W)args.source_count;

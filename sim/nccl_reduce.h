@@ -14,7 +14,8 @@ struct reduce_args {
     void *to;
     size_t count; /* elements */
     ncclDataType_t dtype;
-    int op;             /* ncclSum ... ncclAvg, or ncclNumOps for a sum of scaled values */
+    int op; /* ncclSum ... ncclAvg, or ncclNumOps for a sum in which one source is scaled: */
+    int scaled_source;
     const void *scalar; /* device address of the factor, or NULL: `immediate` holds it */
     unsigned char immediate[8];
 };

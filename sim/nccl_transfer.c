@@ -1,4 +1,5 @@
 #include "sim/nccl.h"
+#include "sim/nccl_reduce.h"
 
 #include <cuda.h>
 
@@ -31,14 +32,22 @@ static CUresult take_flag(cudaStream_t stream, CUdeviceptr flag)
 }
 
 ncclResult_t inbox_push(ncclComm_t comm, cudaStream_t stream, int peer, const void *from,
-                        size_t size_bytes)
+                        size_t size_bytes, const struct reduce_args *scaling)
 {
     int slot = (int)(comm->sent[peer]++ % NCCL_INBOXES);
+    uint8_t *inbox = inbox_address(comm, peer, comm->rank, slot);
 
     CUresult code = take_flag(stream, flag_address(comm, comm->rank, FLAG_FREE, peer, slot));
-    if (code == CUDA_SUCCESS) {
-        code = (CUresult)cudaMemcpyAsync(inbox_address(comm, peer, comm->rank, slot), from,
-                                         size_bytes, cudaMemcpyDeviceToDevice, stream);
+    if (code == CUDA_SUCCESS && scaling == NULL) {
+        code = (CUresult)cudaMemcpyAsync(inbox, from, size_bytes, cudaMemcpyDeviceToDevice, stream);
+    } else if (code == CUDA_SUCCESS) {
+        struct reduce_args scaled = *scaling;
+        scaled.sources[0] = from;
+        scaled.source_count = 1;
+        scaled.scaled_source = 0;
+        scaled.to = inbox;
+        scaled.count = size_bytes / nccl_type_bytes(scaling->dtype);
+        code = (CUresult)reduce_launch(&scaled, stream);
     }
     if (code == CUDA_SUCCESS) {
         CUdeviceptr ready = flag_address(comm, peer, FLAG_READY, comm->rank, slot);
@@ -161,8 +170,8 @@ ncclResult_t transfer_run(ncclComm_t comm, cudaStream_t stream, const struct tra
         for (int step = 1; step < comm->ranks && result == ncclSuccess; step++) {
             int peer = (comm->rank + step) % comm->ranks;
             if (next_chunk(&sent[peer], &chunk)) {
-                result =
-                    inbox_push(comm, stream, peer, chunk.of->from + chunk.offset, chunk.size_bytes);
+                result = inbox_push(comm, stream, peer, chunk.of->from + chunk.offset,
+                                    chunk.size_bytes, NULL);
                 is_more = true;
             }
         }

@@ -38,6 +38,8 @@ extern const struct cuda_case cases_of_sharing[];
 extern const struct cuda_case cases_of_graphs[];
 extern const struct cuda_case cases_of_multicast[];
 extern const struct cuda_case cases_of_own_streams[];
+extern const struct cuda_case cases_of_nccl[]; /* of test_libraries */
+extern const struct cuda_case cases_of_blas[];
 
 /* A socket to the other rank of a case with two. */
 extern int case_peer;

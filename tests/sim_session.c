@@ -50,6 +50,8 @@ void sim_start(struct sim_session *session, const struct sim_settings *settings)
     }
     argv[count++] = xasprintf("--devices=%d", settings->ranks);
     argv[count++] = xasprintf("--image=%s", settings->image);
+    argv[count++] = xasprintf("--image=%s/lib/nccl/libnccl.so.2", build());
+    argv[count++] = xasprintf("--image=%s/lib/sim/libcublasLt.so.13", build());
     argv[count++] = xasprintf("--report=%d", report[1]);
     argv[count++] = xasprintf("--seed=%lu", settings->seed);
     argv[count++] = xasprintf("--fuel=%lu", settings->fuel);

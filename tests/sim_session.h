@@ -22,7 +22,7 @@ struct sim_session {
 
 struct sim_settings {
     int ranks;
-    const char *image; /* whose kernels may run */
+    const char *image; /* whose kernels may run, beside those of our libnccl and libcublas */
     uint64_t seed, fuel;
     uint64_t memory_bytes; /* 0: the default */
 };
