@@ -321,6 +321,38 @@ static void test_our_own_programs_that_end_early_are_our_fault(void **state)
     result_release(&result);
 }
 
+static void test_the_simulators_death_explains_what_the_judge_says_then(void **state)
+{
+    static const struct result failed = {.verdict = VERDICT_RUNTIME_ERROR,
+                                         .reason = TEXT("code"),
+                                         .message = TEXT("pkb_run of rank 0 returned 999"),
+                                         .rank = 0};
+    struct evidence evidence = evidence_of_two();
+    struct result result = {.rank = -1};
+
+    (void)state;
+    evidence.status.phase[0] = RANK_IN_RUN;
+    evidence.judge = &failed;
+    evidence.device_ending = (struct ending){true, killed(SIGSYS)};
+    verdict_decide(&evidence, &result);
+    assert_int_equal(result.verdict, VERDICT_INTERNAL_ERROR);
+    assert_string_equal(result.message, "the simulator ended without a report: killed by SIGSYS");
+    result_release(&result);
+
+    result = (struct result){.rank = -1};
+    evidence.device_ending = (struct ending){true, killed(SIGKILL)};
+    verdict_decide(&evidence, &result);
+    assert_int_equal(result.verdict, VERDICT_RUNTIME_ERROR);
+    assert_string_equal(result.reason, "killed_evaluator");
+    result_release(&result);
+
+    result = (struct result){.rank = -1};
+    evidence.device_ending = (struct ending){true, exited(0)};
+    verdict_decide(&evidence, &result);
+    assert_string_equal(result.message, failed.message);
+    result_release(&result);
+}
+
 static void test_an_accepted_job_needs_the_simulators_last_report(void **state)
 {
     struct traffic row = {.source = 0, .owner = 1, .mechanism = TEXT("sm_load"), .bytes = 64};
@@ -366,6 +398,7 @@ int main(void)
         cmocka_unit_test(test_a_job_that_takes_too_long_is_a_timeout),
         cmocka_unit_test(test_who_kills_the_judge_or_the_keeper_is_to_blame),
         cmocka_unit_test(test_our_own_programs_that_end_early_are_our_fault),
+        cmocka_unit_test(test_the_simulators_death_explains_what_the_judge_says_then),
         cmocka_unit_test(test_an_accepted_job_needs_the_simulators_last_report),
     };
 

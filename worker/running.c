@@ -36,6 +36,7 @@ struct running {
     int64_t started_ms, progress_ms, end_by_ms;
     struct standstill standstill;
     bool is_stopping;
+    bool is_killed; /* whatever ends now was ended by this process */
     struct message *message;
 };
 
@@ -199,7 +200,9 @@ static void take_end(struct running *running, const struct box_event *event)
 
     running->pids[event->program] = 0;
     if (event->program == device_program(running)) {
-        evidence->device_ending = ending;
+        if (!running->is_killed) {
+            evidence->device_ending = ending;
+        }
         if (running->is_stopping) {
             box_kill(running->launch.box);
         }
@@ -213,7 +216,7 @@ static void take_end(struct running *running, const struct box_event *event)
                                          evidence->judge->rank == event->program - LAUNCH_RANK_0)) {
         /* Any other rank was told that the job is over, by the end of the judge. */
         evidence->rank[event->program - LAUNCH_RANK_0] = ending;
-        evidence->crashed_first |= evidence->device == NULL;
+        evidence->crashed_first |= evidence->device == NULL && !evidence->device_ending.has_ended;
         if (evidence->judge != NULL && !awaits_an_end(running)) {
             begin_stop(running);
         } else if (running->end_by_ms == 0) {
@@ -333,6 +336,7 @@ static void on_tick(void *context)
 
     if (running->end_by_ms != 0 && now_ms >= running->end_by_ms) {
         if (running->is_stopping) {
+            running->is_killed = true;
             box_kill(running->launch.box);
         }
         begin_stop(running);
@@ -405,7 +409,7 @@ bool running_is_timing(const struct running *running)
 
 void running_stop(struct running *running)
 {
-    running->is_stopping = true;
+    running->is_stopping = running->is_killed = true;
     box_kill(running->launch.box);
 }
 

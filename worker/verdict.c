@@ -268,11 +268,18 @@ static bool is_killed(const struct ending *ending)
            WTERMSIG(ending->wait_status) == SIGKILL;
 }
 
-/* Nobody reported anything. Where nothing was killed, our own programs did not do what they have
- * to. */
+/* Without its last line. What ranks and judge say then is that their calls fail. */
+static bool has_device_died(const struct evidence *evidence)
+{
+    return evidence->device_ending.has_ended && evidence->device_ending.wait_status != 0 &&
+           evidence->device_end == NULL;
+}
+
+/* Nobody reported anything that counts. Where nothing was killed, our own programs did not do what
+ * they have to. */
 static void decide_trouble(const struct evidence *evidence, struct result *result)
 {
-    bool is_judge = evidence->judge_ending.has_ended;
+    bool is_judge = evidence->judge_ending.has_ended && !has_device_died(evidence);
     const char *what = is_judge ? "pkb-judge" : "the simulator";
     const struct ending *ending = is_judge ? &evidence->judge_ending : &evidence->device_ending;
     char *end = describe_end(ending->wait_status);
@@ -329,6 +336,8 @@ void verdict_decide(const struct evidence *evidence, struct result *result)
         decide_crash(evidence, crashed, result);
     } else if (evidence->device != NULL) {
         decide_device(evidence, result);
+    } else if (has_device_died(evidence)) {
+        decide_trouble(evidence, result);
     } else if (evidence->judge != NULL) {
         decide_judged(evidence, result);
     } else if (evidence->stop != STOP_NONE) {
