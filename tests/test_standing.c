@@ -341,6 +341,24 @@ static void test_who_is_faster_than_the_floor_is_suspect(void **state)
     result_release(&result);
 }
 
+static void test_who_is_slow_at_nothing_is_suspect(void **state)
+{
+    struct result baseline = timed(20, "580");
+    struct result result = timed(20, "580");
+
+    (void)state;
+    baseline.timings[0].calibration_us = 100;
+    result.timings[0].calibration_us = 114;
+    apply(&result, &baseline);
+    assert_int_equal(result.verdict, VERDICT_ACCEPTED);
+    result.timings[0].calibration_us = 116;
+    apply(&result, &baseline);
+    assert_int_equal(result.verdict, VERDICT_SUSPECT);
+    assert_string_equal(result.reason, "calibration");
+    result_release(&baseline);
+    result_release(&result);
+}
+
 static void test_an_unknown_gpu_has_no_roofline(void **state)
 {
     struct result result = timed(0.01, "580");
@@ -370,6 +388,7 @@ int main(void)
         cmocka_unit_test(test_faster_needs_intervals_that_do_not_meet),
         cmocka_unit_test(test_the_share_of_the_roofline_is_target_over_time),
         cmocka_unit_test(test_who_is_faster_than_the_floor_is_suspect),
+        cmocka_unit_test(test_who_is_slow_at_nothing_is_suspect),
         cmocka_unit_test(test_an_unknown_gpu_has_no_roofline),
     };
 

@@ -40,6 +40,7 @@ struct check {
     struct rounds *rounds; /* NULL: not on hardware */
     int64_t moved_ms;      /* when a rank said something last */
     unsigned heard;        /* messages until then */
+    int64_t stage_ms;      /* when the stage began */
     /* of the run */
     struct place place;
     struct record *record;
@@ -100,6 +101,26 @@ static enum status conclude_failure(struct check *check, struct error *err)
     return status;
 }
 
+/* How long a stage of one run may take on hardware, where a job has GPUs for itself. */
+static const struct {
+    const char *stage;
+    int seconds;
+} budgets[] = {{"start", 60}, {"setup", 60}, {"check", 120}, {"timing", 240}, {"teardown", 30}};
+
+static void look_at_budget(struct check *check)
+{
+    int64_t spent_ms = clock_monotonic_ms() - check->stage_ms;
+
+    for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
+        if (strcmp(budgets[i].stage, check->place.stage) == 0 &&
+            spent_ms > budgets[i].seconds * INT64_C(1000)) {
+            report_verdict(check->result, &check->place, VERDICT_TIMEOUT, "wall",
+                           "%s took longer than its %d s", check->place.stage, budgets[i].seconds);
+            check->is_decided = true;
+        }
+    }
+}
+
 /* On hardware: is a kernel on a GPU, and no rank has said a word for too long? What stands still
  * without a kernel is for the worker, who sees the processes. */
 static void look_for_stall(struct check *check)
@@ -146,6 +167,9 @@ static enum status await(struct check *check, struct error *err)
         if (is_hardware(check) && !check->is_decided) {
             look_for_stall(check);
         }
+        if (is_hardware(check) && !check->is_decided) {
+            look_at_budget(check);
+        }
     }
     return status;
 }
@@ -155,6 +179,7 @@ static void set_stage(struct check *check, const char *stage)
     const struct run *run = check->place.run;
 
     check->place.stage = stage;
+    check->stage_ms = clock_monotonic_ms();
     peers_set_stage(check->peers, stage, run == NULL ? "" : run_case(run),
                     run == NULL ? "" : run_variant(run));
 }

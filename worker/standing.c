@@ -7,6 +7,8 @@
 
 /* Clocks err by less than this. */
 #define FLOOR_SHARE 0.95
+#define CALIBRATION_SHARE 0.1
+#define CALIBRATION_LEAST_US 5.0
 
 static bool is_same(const struct timing *one, const struct timing *other)
 {
@@ -55,14 +57,33 @@ static bool find_work(const struct standing *standing, const struct timing *timi
     return false;
 }
 
-static void make_suspect(struct result *result, const struct timing *timing)
+/* `message` is the result's from now on. The first reason stays. */
+static void make_suspect(struct result *result, const char *reason, char *message)
 {
+    if (result->verdict != VERDICT_ACCEPTED) {
+        free(message);
+        return;
+    }
     free(result->message);
     free(result->reason);
     result->verdict = VERDICT_SUSPECT;
-    result->reason = xstrdup("floor");
-    result->message = xasprintf("case %s took %.2f us, and what has to be moved takes %.2f us",
-                                timing->case_name, timing->latency.median_us, timing->floor_us);
+    result->reason = xstrdup(reason);
+    result->message = message;
+}
+
+/* Nothing takes as long in the submission's processes as in the baseline's. Who makes it take
+ * longer makes its calls look shorter. */
+static void check_calibration(struct result *result, const struct timing *timing,
+                              const struct timing *baseline)
+{
+    double limit_us = baseline->calibration_us * (1 + CALIBRATION_SHARE) + CALIBRATION_LEAST_US;
+
+    if (baseline->calibration_us > 0 && timing->calibration_us > limit_us) {
+        make_suspect(result, "calibration",
+                     xasprintf("iterations without a call took %.2f us, and %.2f us for the "
+                               "baseline",
+                               timing->calibration_us, baseline->calibration_us));
+    }
 }
 
 static void add_roofline(const struct standing *standing, const struct rates *rates,
@@ -78,9 +99,10 @@ static void add_roofline(const struct standing *standing, const struct rates *ra
     timing->target_us = least.target_us;
     timing->target_percent =
         timing->latency.median_us > 0 ? 100 * least.target_us / timing->latency.median_us : 0;
-    if (result->verdict == VERDICT_ACCEPTED &&
-        timing->latency.median_us < FLOOR_SHARE * timing->floor_us) {
-        make_suspect(result, timing);
+    if (timing->latency.median_us < FLOOR_SHARE * timing->floor_us) {
+        make_suspect(result, "floor",
+                     xasprintf("case %s took %.2f us, and what has to be moved takes %.2f us",
+                               timing->case_name, timing->latency.median_us, timing->floor_us));
     }
 }
 
@@ -97,6 +119,7 @@ void standing_apply(const struct standing *standing, struct result *result)
         for (size_t j = 0; baseline != NULL && j < baseline->timing_count; j++) {
             if (is_same(timing, &baseline->timings[j])) {
                 hold_against(timing, &baseline->timings[j]);
+                check_calibration(result, timing, &baseline->timings[j]);
             }
         }
         if (rates != NULL) {
