@@ -1,5 +1,6 @@
 #include "worker/caller.h"
 
+#include "common/clock.h"
 #include "common/mem.h"
 #include "worker/layout.h"
 
@@ -8,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+enum { EAGER_MS = 500, PAUSE_MS = 1 };
 
 struct caller {
     struct caller_options options;
@@ -55,6 +59,20 @@ enum status caller_open(struct caller **caller, const struct caller_options *opt
     }
     *caller = made;
     return OK;
+}
+
+bool caller_is_simulated(void)
+{
+    return getenv("PKB_SIM_FD") != NULL;
+}
+
+void caller_pause(int64_t since_ms)
+{
+    const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
+
+    if (!caller_is_simulated() && clock_monotonic_ms() - since_ms > EAGER_MS) {
+        (void)nanosleep(&pause, NULL);
+    }
 }
 
 static enum status take_addresses(const struct caller *caller, void **to, const uint64_t *offsets,
@@ -170,7 +188,9 @@ enum status caller_calls(struct caller *caller, const struct calls_body *calls, 
             status = tell_finished(caller, calls, i + 1, &finished, err);
         }
     }
+    int64_t since_ms = clock_monotonic_ms();
     while (status == OK && finished < calls->count) {
+        caller_pause(since_ms);
         status = tell_finished(caller, calls, calls->count, &finished, err);
     }
     return status;

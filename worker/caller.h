@@ -30,5 +30,10 @@ enum status caller_calls(struct caller *caller, const struct calls_body *calls, 
 /* Makes one call, and records `done` on the stream behind it. */
 enum status caller_call(struct caller *caller, int call, int slot, cudaEvent_t done,
                         struct error *err);
+/* Is the device of this process simulated? */
+bool caller_is_simulated(void);
+/* A pause of whoever polls the stream since `since_ms`: none at first, so that ends are seen at
+ * once, and none on a simulator, which has to be polled. */
+void caller_pause(int64_t since_ms);
 /* Waits for the device, runs pkb_teardown where there is one, frees symmetric memory. */
 void caller_end_run(struct caller *caller, struct symm *symm, struct progress_body *ended);

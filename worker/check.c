@@ -325,6 +325,7 @@ static enum status time_run(struct check *check, const struct layouts *layouts, 
                                      .layouts = layouts,
                                      .seed = ~check->job->seed,
                                      .passes = check->job->passes,
+                                     .is_shared = check->job->device == DEVICE_CUDA_SHARED,
                                      .budget_ms = TIMING_BUDGET_MS};
     struct timing_end end;
 

@@ -1,5 +1,6 @@
 #include "worker/meter.h"
 
+#include "common/clock.h"
 #include "common/mem.h"
 #include "worker/kernels.h"
 #include "worker/layout.h"
@@ -192,7 +193,9 @@ static enum status finish(struct meter *meter, const struct iteration_body *body
     float elapsed_ms = 0;
     enum status status = OK;
 
+    int64_t since_ms = clock_monotonic_ms();
     while ((error = cudaStreamQuery(meter->options.stream)) == cudaErrorNotReady) {
+        caller_pause(since_ms);
         /* A query that says so is also kept as the last error. */
         (void)cudaGetLastError();
     }

@@ -277,7 +277,8 @@ static enum status judge(struct stage *stage, const struct timing *timing, struc
     } else if (rounds_is_disturbed(stage->options->rounds)) {
         report_verdict(stage->result, &place, VERDICT_CONTRACT_VIOLATION, "resident_kernel",
                        "a kernel stays on a GPU between calls");
-    } else if (statistics_is_suspect(latency->events_us, latency->window_us)) {
+    } else if (!stage->options->is_shared &&
+               statistics_is_suspect(latency->events_us, latency->window_us)) {
         report_verdict(stage->result, &place, VERDICT_SUSPECT, "clocks",
                        "the ranks' events say %.2f us, the judge's clock %.2f us",
                        latency->events_us, latency->window_us);
@@ -316,6 +317,9 @@ static enum status run_steps(struct stage *stage, struct error *err)
         timing.case_name = xstrdup(run_case(run));
         timing.variant = xstrdup(run_variant(run));
         result_add_timing(stage->result, timing);
+        if (options->is_shared) {
+            result_add_flag(stage->result, "not_comparable");
+        }
     }
     return status;
 }

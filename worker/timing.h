@@ -19,6 +19,7 @@ struct timing_options {
     const struct layouts *layouts;
     int passes;        /* of the ranked times: the middle one counts */
     uint64_t seed;     /* of this run's times; secret */
+    bool is_shared;    /* ranks share GPUs: times are shown, and mean nothing */
     int64_t budget_ms; /* after which no more is measured than what is needed least */
 };
 
