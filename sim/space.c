@@ -104,6 +104,9 @@ void memory_note(struct memory *memory, const uint8_t *host, uint64_t size_bytes
     if (size_bytes == 0 || memory->is_unwatched) {
         return;
     }
+    if (!memory->writers && writer == 0) {
+        return; /* nobody wrote there, and so it stays */
+    }
     if (!memory->writers) {
         memory->writers = shadow_open(memory);
         memory->is_unwatched = !memory->writers;
