@@ -294,25 +294,30 @@ static void fetch(const uint8_t *at)
     __builtin_prefetch(at + 64);
 }
 
-/* Where these bytes are, if all of them may be accessed, which then are counted; or NULL. */
-static uint8_t *place_block(struct warp *warp, const struct access_request *request,
-                            uint64_t address, uint64_t block_bytes, struct access *access)
+uint8_t *access_block(struct warp *warp, const struct access_request *request, uint64_t address,
+                      uint64_t block_bytes, struct region **region)
 {
+    *region = NULL;
     if (is_window(request->space)) {
         struct window window = window_of(warp, request->space);
         bool is_inside = address < window.limit && block_bytes <= window.limit - address;
         bool is_constant = request->space == SPACE_PARAM && request->kind != ACCESS_LOAD;
         return is_inside && !is_constant && !window.lane_bytes ? window.host + address : NULL;
     }
-    struct region *region = space_region(warp->space, address, block_bytes);
-    if (denied(region, request->kind) != FAULTS) {
+    struct region *found = space_region(warp->space, address, block_bytes);
+    if (denied(found, request->kind) != FAULTS) {
         return NULL;
     }
-    access->region = region;
-    count(warp, region->owner, request->mechanism, (uint64_t)request->size_bytes * WARP_LANES);
-    uint8_t *at = region->host + (address - region->address);
-    fetch(at + block_bytes);
-    return at;
+    *region = found;
+    return found->host + (address - found->address);
+}
+
+void access_count(struct warp *warp, const struct region *region, enum mechanism mechanism,
+                  uint64_t bytes)
+{
+    if (region) {
+        count(warp, region->owner, mechanism, bytes);
+    }
 }
 
 /* False: it is another case, or some lane faults. */
@@ -337,11 +342,17 @@ static bool resolve_brief(struct warp *warp, const struct insn *insn,
         return false;
     }
     uint64_t block_bytes = step ? (uint64_t)size_bytes * WARP_LANES : size_bytes;
-    access->at[0] = place_block(warp, request, address, block_bytes, access);
+    uint8_t *at = access_block(warp, request, address, block_bytes, &access->region);
+    if (!at) {
+        return false;
+    }
+    access_count(warp, access->region, request->mechanism, (uint64_t)size_bytes * WARP_LANES);
+    fetch(at + block_bytes);
+    access->at[0] = at;
     access->address[0] = address;
     access->is_contiguous = step != 0;
     access->is_uniform = step == 0;
-    return access->at[0] != NULL;
+    return true;
 }
 
 /* Shared memory by 32-bit addresses. False: some lane faults. */

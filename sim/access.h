@@ -41,6 +41,13 @@ bool access_resolve(struct warp *warp, const struct insn *insn, uint32_t mask,
 void access_wrote(struct warp *warp, const struct access *access, uint32_t mask,
                   uint32_t size_bytes);
 
+/* Where a block of bytes is that may be accessed as one; its region, NULL in a window. NULL: it may
+ * not, or not as one. Nothing is counted: that is access_count. */
+uint8_t *access_block(struct warp *warp, const struct access_request *request, uint64_t address,
+                      uint64_t block_bytes, struct region **region);
+void access_count(struct warp *warp, const struct region *region, enum mechanism mechanism,
+                  uint64_t bytes);
+
 /* Where one lane's access at a generic address is, counted and noted. NULL: it is a fault. */
 uint8_t *access_place(struct warp *warp, const struct insn *insn, int lane,
                       const struct access_request *request, uint64_t address);

@@ -37,6 +37,7 @@ insn_exec *find_memory(const struct insn *insn);
 insn_exec *find_atom(const struct insn *insn);
 insn_exec *find_multimem(const struct insn *insn);
 insn_exec *find_matrix(const struct insn *insn);
+insn_exec *find_fragment(const struct insn *insn);
 insn_exec *find_async(const struct insn *insn);
 insn_exec *find_warp(const struct insn *insn);
 insn_exec *find_control(const struct insn *insn);

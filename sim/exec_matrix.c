@@ -1,25 +1,16 @@
 /*
- * exec_matrix.c — products of small matrices that the lanes of a warp hold together, and the loads
- * and stores of their fragments.
+ * exec_matrix.c — products of small matrices that the lanes of a warp hold together.
  *
- * Products are summed in double and rounded once: no tensor core is less exact. The fragments of
- * mma lie as the PTX manual draws them. Those of wmma are opaque: element i of a matrix, by rows,
- * is element i / 32 of lane i % 32; f16 multiplicands, which have twice the room, are held twice.
+ * They are summed in double and rounded once: no tensor core is less exact.
  */
-#include "sim/access.h"
-#include "sim/exec.h"
+#include "sim/exec_matrix.h"
 #include "sim/half.h"
 #include "sim/schedule.h"
 
 #include <assert.h>
 #include <math.h>
 
-enum { SIDE_MAX = 32, ROW_BYTES = 16 };
-
-struct shape {
-    uint8_t m, n, k;
-};
-static const struct shape shapes[] = {
+const struct shape matrix_shapes[] = {
     [SHAPE_M8N8K4] = {8, 8, 4},       [SHAPE_M8N8K16] = {8, 8, 16},
     [SHAPE_M8N32K16] = {8, 32, 16},   [SHAPE_M16N8K4] = {16, 8, 4},
     [SHAPE_M16N8K8] = {16, 8, 8},     [SHAPE_M16N8K16] = {16, 8, 16},
@@ -27,20 +18,13 @@ static const struct shape shapes[] = {
     [SHAPE_M16N16K16] = {16, 16, 16}, [SHAPE_M32N8K16] = {32, 8, 16},
 };
 
+/* By rows. */
 struct matrix {
     int rows, columns;
-    double value[SIDE_MAX][SIDE_MAX];
+    double value[AREA_MAX];
 };
 
-/* One matrix of an instruction in registers. */
-struct fragment {
-    enum code_fragment part;
-    uint8_t type;
-    int first, count; /* arguments */
-    int rows, columns;
-};
-
-static int bits_of_type(uint8_t type)
+int matrix_bits(uint8_t type)
 {
     switch (type) {
     case TYPE_F64:
@@ -56,6 +40,15 @@ static int bits_of_type(uint8_t type)
     default:
         return 32;
     }
+}
+
+bool matrix_meets(struct warp *warp, uint32_t mask)
+{
+    if (mask == warp->live) {
+        return true;
+    }
+    warp_wait(warp, mask, GROUP_CONVERGE)->members = MASK_ALL;
+    return false;
 }
 
 static double value_of(uint8_t type, uint64_t bits)
@@ -108,114 +101,126 @@ static uint64_t bits_of(const struct insn *insn, uint8_t type, double value)
     }
 }
 
-/* Where element `index` of register `reg` of a lane stands in the matrix. */
-struct place {
-    int row, column;
-    bool exists;
-};
-
-static struct place mma_place(const struct fragment *fragment, int lane, int reg, int index)
+/* What the numbers are worth that lie in each lane's word from bit `shift` on. */
+static void values_of(uint8_t type, const uint32_t *words, int shift, double value[WARP_LANES])
 {
-    int each = bits_of_type(fragment->type) >= 32 ? 1 : 32 / bits_of_type(fragment->type);
+    switch (type) {
+    case TYPE_BF16:
+        EACH_LANE
+        {
+            value[lane] = float_of_bits(words[lane] >> shift << 16);
+        }
+        break;
+    case TYPE_F32:
+        EACH_LANE
+        {
+            value[lane] = float_of_bits(words[lane]);
+        }
+        break;
+    default:
+        EACH_LANE
+        {
+            value[lane] = value_of(type, words[lane] >> shift);
+        }
+    }
+}
+
+/* Which element of the matrix is at `index` of register `reg` of a lane. */
+static int mma_place(const struct fragment *fragment, int lane, int reg, int index)
+{
+    int each = matrix_bits(fragment->type) >= 32 ? 1 : 32 / matrix_bits(fragment->type);
     int group = lane / 4;
     int column = lane % 4;
 
     switch (fragment->part) {
     case FRAGMENT_A:
-        return (struct place){group + reg % 2 * 8, (column + reg / 2 * 4) * each + index, true};
+        return (group + reg % 2 * 8) * fragment->columns + (column + reg / 2 * 4) * each + index;
     case FRAGMENT_B:
-        return (struct place){(column + reg * 4) * each + index, group, true};
+        return ((column + reg * 4) * each + index) * fragment->columns + group;
     default: {
         int element = reg * each + index;
-        return (struct place){group + element / 2 * 8, column * 2 + element % 2, true};
+        return (group + element / 2 * 8) * fragment->columns + column * 2 + element % 2;
     }
     }
-}
-
-static struct place wmma_place(const struct fragment *fragment, int lane, int reg, int index)
-{
-    int each = bits_of_type(fragment->type) >= 32 ? 1 : 32 / bits_of_type(fragment->type);
-    int size = fragment->rows * fragment->columns;
-    int element = (reg * each + index) * WARP_LANES + lane;
-
-    assert(size > 0);
-
-    return (struct place){element % size / fragment->columns, element % size % fragment->columns,
-                          element < size};
-}
-
-static struct place place_of(const struct insn *insn, const struct fragment *fragment, int lane,
-                             int reg, int index)
-{
-    return insn->op == OP_MMA ? mma_place(fragment, lane, reg, index)
-                              : wmma_place(fragment, lane, reg, index);
 }
 
 static void read_fragment(struct warp *warp, const struct insn *insn,
                           const struct fragment *fragment, struct matrix *matrix)
 {
-    int bits = bits_of_type(fragment->type);
+    int bits = matrix_bits(fragment->type);
     int each = bits >= 32 ? 1 : 32 / bits;
+    double value[WARP_LANES];
 
     matrix->rows = fragment->rows;
     matrix->columns = fragment->columns;
-    for (int reg = 0; reg < fragment->count; reg++) {
-        const uint32_t *narrow = source_4(warp, insn->args[fragment->first + reg]);
-        const uint64_t *wide = source_8(warp, insn->args[fragment->first + reg]);
-        for (int lane = 0; lane < WARP_LANES; lane++) {
-            for (int i = 0; i < each; i++) {
-                struct place place = place_of(insn, fragment, lane, reg, i);
-                uint64_t value = bits == 64 ? wide[lane] : narrow[lane] >> (i * (bits & 31));
-                if (place.exists) {
-                    matrix->value[place.row][place.column] = value_of(fragment->type, value);
-                }
-            }
+    memset(matrix->value, 0, (size_t)(matrix->rows * matrix->columns) * sizeof(*matrix->value));
+    for (int at = 0; at < fragment->count * each; at++) {
+        int reg = at / each;
+        int32_t arg = insn->args[fragment->first + reg];
+        if (bits == 64) {
+            memcpy(value, source_8(warp, arg), sizeof(value));
+        } else {
+            values_of(fragment->type, source_4(warp, arg), at % each * (bits & 31), value);
         }
+        if (insn->op != OP_MMA) {
+            if (at * WARP_LANES < fragment->rows * fragment->columns) { /* not the second copy */
+                memcpy(matrix->value + (size_t)(at * WARP_LANES), value, sizeof(value));
+            }
+            continue;
+        }
+        for (int lane = 0; lane < WARP_LANES; lane++) {
+            matrix->value[mma_place(fragment, lane, reg, at % each)] = value[lane];
+        }
+    }
+}
+
+static void write_register(struct warp *warp, const struct insn *insn, uint8_t type, int32_t arg,
+                           double value[2][WARP_LANES])
+{
+    uint32_t *narrow = slot_of(warp, arg);
+
+    if (type == TYPE_F64) {
+        memcpy(narrow, value[0], sizeof(value[0]));
+        return;
+    }
+    for (int lane = 0; lane < WARP_LANES; lane++) {
+        uint32_t bits = (uint32_t)bits_of(insn, type, value[0][lane]);
+        if (type == TYPE_F16) {
+            bits |= (uint32_t)bits_of(insn, type, value[1][lane]) << 16;
+        }
+        narrow[lane] = bits;
     }
 }
 
 static void write_fragment(struct warp *warp, const struct insn *insn,
                            const struct fragment *fragment, const struct matrix *matrix)
 {
-    int bits = bits_of_type(fragment->type);
-    int each = bits >= 32 ? 1 : 32 / bits;
+    int bits = matrix_bits(fragment->type);
+    int each = bits >= 32 ? 1 : 32 / bits; /* a sum has 16 bits at least */
+    double value[2][WARP_LANES];
 
     for (int reg = 0; reg < fragment->count; reg++) {
-        uint32_t *narrow = slot_of(warp, insn->args[fragment->first + reg]);
-        uint64_t *wide = slot_of(warp, insn->args[fragment->first + reg]);
-        for (int lane = 0; lane < WARP_LANES; lane++) {
-            uint64_t value = 0;
-            for (int i = 0; i < each; i++) {
-                struct place place = place_of(insn, fragment, lane, reg, i);
-                value |= bits_of(insn, fragment->type, matrix->value[place.row][place.column])
-                         << (i * (bits & 31));
-            }
-            if (bits == 64) {
-                wide[lane] = value;
-            } else {
-                narrow[lane] = (uint32_t)value;
+        for (int i = 0; i < each; i++) {
+            for (int lane = 0; lane < WARP_LANES; lane++) {
+                int at = insn->op == OP_MMA ? mma_place(fragment, lane, reg, i)
+                                            : wmma_first(fragment, reg, i) + lane;
+                value[i][lane] = matrix->value[at];
             }
         }
+        write_register(warp, insn, fragment->type, insn->args[fragment->first + reg], value);
     }
 }
 
-/* All lanes of the warp that live take part. */
-static bool is_together(struct warp *warp, uint32_t mask)
-{
-    if (mask == warp->live) {
-        return true;
-    }
-    warp_wait(warp, mask, GROUP_CONVERGE)->members = MASK_ALL;
-    return false;
-}
-
+/* In the order of k, whatever the shape is. */
 static void multiply(struct matrix *sum, const struct matrix *a, const struct matrix *b)
 {
     for (int row = 0; row < a->rows; row++) {
+        double *restrict to = sum->value + (size_t)(row * sum->columns);
         for (int k = 0; k < a->columns; k++) {
-            double factor = a->value[row][k];
+            double factor = a->value[row * a->columns + k];
+            const double *from = b->value + (size_t)(k * b->columns);
             for (int column = 0; column < b->columns; column++) {
-                sum->value[row][column] += factor * b->value[k][column];
+                to[column] += factor * from[column];
             }
         }
     }
@@ -223,7 +228,7 @@ static void multiply(struct matrix *sum, const struct matrix *a, const struct ma
 
 static void mma(struct warp *warp, const struct insn *insn, uint32_t mask)
 {
-    const struct shape *shape = &shapes[insn->shape];
+    const struct shape *shape = &matrix_shapes[insn->shape];
     int at = insn->dst_count;
     struct fragment a = {FRAGMENT_A, insn->type_a, at, insn->a_count, shape->m, shape->k};
     struct fragment b = {FRAGMENT_B, insn->type_b, at + a.count, insn->b_count, shape->k, shape->n};
@@ -231,11 +236,11 @@ static void mma(struct warp *warp, const struct insn *insn, uint32_t mask)
                          b.first + b.count, insn->src_count - a.count - b.count,
                          shape->m,          shape->n};
     struct fragment d = {FRAGMENT_D, insn->type, 0, insn->dst_count, shape->m, shape->n};
-    struct matrix left = {0};
-    struct matrix right = {0};
-    struct matrix sum = {0};
+    struct matrix left;
+    struct matrix right;
+    struct matrix sum;
 
-    if (!is_together(warp, mask)) {
+    if (!matrix_meets(warp, mask)) {
         return;
     }
     read_fragment(warp, insn, &a, &left);
@@ -243,179 +248,6 @@ static void mma(struct warp *warp, const struct insn *insn, uint32_t mask)
     read_fragment(warp, insn, &c, &sum);
     multiply(&sum, &left, &right);
     write_fragment(warp, insn, &d, &sum);
-}
-
-/* ---- fragments in memory ---- */
-
-static struct fragment memory_fragment(const struct insn *insn)
-{
-    const struct shape *shape = &shapes[insn->shape];
-    bool is_load = insn->op == OP_WMMA_LOAD;
-    struct fragment fragment = {.part = insn->sub,
-                                .type = insn->type,
-                                .first = is_load ? 0 : 1,
-                                .rows = insn->sub == FRAGMENT_B ? shape->k : shape->m,
-                                .columns = insn->sub == FRAGMENT_A ? shape->k : shape->n};
-    int bits = bits_of_type(insn->type);
-    int per_register = bits >= 32 ? WARP_LANES : WARP_LANES * 32 / bits;
-
-    fragment.count = is_load ? insn->dst_count : fragment.rows * fragment.columns / per_register;
-    return fragment;
-}
-
-/* Where the elements of a fragment lie in memory. */
-struct layout {
-    uint64_t address, row_bytes, column_bytes;
-};
-
-static struct layout layout_of(struct warp *warp, const struct insn *insn, uint32_t mask,
-                               const struct fragment *fragment)
-{
-    int lane = __builtin_ctz(mask);
-    bool is_by_columns = insn->flags & FLAG_A_COL;
-    bool has_stride =
-        insn->op == OP_WMMA_LOAD ? insn->src_count > 1 : insn->src_count > fragment->count + 1;
-    uint64_t element_bytes = (uint64_t)bits_of_type(fragment->type) / 8;
-    uint64_t stride = (uint64_t)(is_by_columns ? fragment->rows : fragment->columns);
-    uint64_t address =
-        insn->flags & FLAG_ADDR32 ? SOURCE(uint32_t, 0)[lane] : SOURCE(uint64_t, 0)[lane];
-
-    if (has_stride) {
-        stride = SOURCE(uint32_t, insn->src_count - 1)[lane];
-    }
-    address += (uint64_t)insn->imm + (insn->space == SPACE_SHARED ? WINDOW_SHARED : 0);
-    return (struct layout){address, is_by_columns ? element_bytes : stride * element_bytes,
-                           is_by_columns ? stride * element_bytes : element_bytes};
-}
-
-/* Loads or stores one element of one lane. False: a fault. */
-static bool move_element(struct warp *warp, const struct insn *insn, int lane, uint64_t address,
-                         uint64_t *bits)
-{
-    bool is_load = insn->op == OP_WMMA_LOAD;
-    uint32_t size_bytes = (uint32_t)bits_of_type(insn->type) / 8;
-    struct access_request request = {
-        .kind = is_load ? ACCESS_LOAD : ACCESS_STORE,
-        .size_bytes = size_bytes,
-        .mechanism = is_load ? MECHANISM_SM_LOAD : MECHANISM_SM_STORE,
-    };
-    uint8_t *at = access_place(warp, insn, lane, &request, address);
-
-    if (!at) {
-        return false;
-    }
-    if (is_load) {
-        memcpy(bits, at, size_bytes);
-    } else {
-        warp->engine->changes += memcmp(at, bits, size_bytes) != 0;
-        memcpy(at, bits, size_bytes);
-    }
-    return true;
-}
-
-static void wmma_load(struct warp *warp, const struct insn *insn, uint32_t mask)
-{
-    struct fragment fragment = memory_fragment(insn);
-    struct layout layout;
-    int bits = bits_of_type(fragment.type);
-    int each = bits >= 32 ? 1 : 32 / bits;
-
-    if (!is_together(warp, mask)) {
-        return;
-    }
-    layout = layout_of(warp, insn, mask, &fragment);
-    for (int reg = 0; reg < fragment.count; reg++) {
-        uint32_t *narrow = DESTINATION(uint32_t, reg);
-        uint64_t *wide = DESTINATION(uint64_t, reg);
-        for (int lane = 0; lane < WARP_LANES; lane++) {
-            uint64_t value = 0;
-            for (int i = 0; i < each; i++) {
-                struct place place = wmma_place(&fragment, lane, reg, i);
-                uint64_t element = 0;
-                uint64_t address = layout.address + (uint64_t)place.row * layout.row_bytes +
-                                   (uint64_t)place.column * layout.column_bytes;
-                if (!move_element(warp, insn, lane, address, &element)) {
-                    return;
-                }
-                value |= element << (i * (bits & 31));
-            }
-            if (bits == 64) {
-                wide[lane] = value;
-            } else {
-                narrow[lane] = (uint32_t)value;
-            }
-        }
-    }
-}
-
-static void wmma_store(struct warp *warp, const struct insn *insn, uint32_t mask)
-{
-    struct fragment fragment = memory_fragment(insn);
-    struct layout layout;
-    int bits = bits_of_type(fragment.type);
-    int each = bits >= 32 ? 1 : 32 / bits;
-
-    if (!is_together(warp, mask)) {
-        return;
-    }
-    layout = layout_of(warp, insn, mask, &fragment);
-    for (int reg = 0; reg < fragment.count; reg++) {
-        const uint32_t *narrow = SOURCE(uint32_t, fragment.first + reg);
-        const uint64_t *wide = SOURCE(uint64_t, fragment.first + reg);
-        for (int at = 0; at < WARP_LANES * each; at++) {
-            int lane = at / each;
-            struct place place = wmma_place(&fragment, lane, reg, at % each);
-            uint64_t value = bits == 64 ? wide[lane] : narrow[lane] >> (at % each * (bits & 31));
-            uint64_t address = layout.address + (uint64_t)place.row * layout.row_bytes +
-                               (uint64_t)place.column * layout.column_bytes;
-            if (!move_element(warp, insn, lane, address, &value)) {
-                return;
-            }
-        }
-    }
-}
-
-/* ---- 8 x 8 matrices of 16 bits: row r of matrix i is where lane 8 i + r points ---- */
-
-static void move_matrices(struct warp *warp, const struct insn *insn, uint32_t mask)
-{
-    bool is_load = insn->op == OP_LDMATRIX;
-    struct access_request request = {
-        .kind = is_load ? ACCESS_LOAD : ACCESS_STORE,
-        .size_bytes = ROW_BYTES,
-        .mechanism = is_load ? MECHANISM_SM_LOAD : MECHANISM_SM_STORE,
-    };
-    uint8_t *rows[WARP_LANES] = {0};
-
-    if (!is_together(warp, mask)) {
-        return;
-    }
-    for (int lane = 0; lane < insn->vector * 8; lane++) {
-        uint64_t address =
-            insn->flags & FLAG_ADDR32 ? SOURCE(uint32_t, 0)[lane] : SOURCE(uint64_t, 0)[lane];
-        address += (uint64_t)insn->imm + (insn->space == SPACE_SHARED ? WINDOW_SHARED : 0);
-        rows[lane] = access_place(warp, insn, lane, &request, address);
-        if (!rows[lane]) {
-            return;
-        }
-    }
-    for (int at = 0; at < insn->vector * WARP_LANES * 2; at++) {
-        int matrix = at / WARP_LANES / 2;
-        int lane = at / 2 % WARP_LANES;
-        int row = insn->flags & FLAG_TRANS ? lane % 4 * 2 + at % 2 : lane / 4;
-        int column = insn->flags & FLAG_TRANS ? lane / 4 : lane % 4 * 2 + at % 2;
-        uint8_t *memory = rows[matrix * 8 + row];
-        assert(memory);
-        memory += (size_t)column * 2;
-        size_t half = (size_t)(at % 2) * 2;
-        if (is_load) {
-            memcpy((uint8_t *)&DESTINATION(uint32_t, matrix)[lane] + half, memory, 2);
-        } else {
-            const uint32_t *value = &SOURCE(uint32_t, 1 + matrix)[lane];
-            warp->engine->changes += memcmp(memory, (const uint8_t *)value + half, 2) != 0;
-            memcpy(memory, (const uint8_t *)value + half, 2);
-        }
-    }
 }
 
 static bool is_factor(uint8_t type)
@@ -440,10 +272,8 @@ insn_exec *find_matrix(const struct insn *insn)
 {
     uint32_t layouts = FLAG_A_COL | FLAG_B_COL | FLAG_SYNC | FLAG_ALIGNED;
     bool is_rounded = insn->round == ROUND_NONE || insn->round == ROUND_RN;
-    bool is_fragment = insn->op != OP_LDMATRIX && insn->op != OP_STMATRIX;
 
-    if ((is_fragment && insn->shape == SHAPE_NONE) ||
-        (insn->op == OP_MMA && !is_mma_shape(insn->shape))) {
+    if (insn->shape == SHAPE_NONE || (insn->op == OP_MMA && !is_mma_shape(insn->shape))) {
         return NULL;
     }
     switch (insn->op) {
@@ -459,14 +289,7 @@ insn_exec *find_matrix(const struct insn *insn)
                        is_rounded
                    ? mma
                    : NULL;
-    case OP_WMMA_LOAD:
-        return has_flags_only(insn, layouts | FLAG_ADDR32) ? wmma_load : NULL;
-    case OP_WMMA_STORE:
-        return has_flags_only(insn, layouts | FLAG_ADDR32) ? wmma_store : NULL;
     default:
-        return has_flags_only(insn, FLAG_TRANS | FLAG_SYNC | FLAG_ALIGNED | FLAG_ADDR32) &&
-                       insn->vector <= 4
-                   ? move_matrices
-                   : NULL;
+        return NULL;
     }
 }

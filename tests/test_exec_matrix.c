@@ -217,6 +217,20 @@ static const char wmma_ptx[] = HEADER
     "wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd3],"
     " {%c0, %c1, %c2, %c3, %c4, %c5, %c6, %c7}, %n;\nret;\n}\n";
 
+/* Of each matrix every lane asks for eight words. */
+static void check_wmma_traffic(const struct simulation *simulation)
+{
+    struct result result = {.rank = -1};
+
+    engine_report(simulation->engine, &result);
+    assert_int_equal(result.traffic_count, 2);
+    assert_string_equal(result.traffic[0].mechanism, "sm_load");
+    assert_int_equal(result.traffic[0].bytes, 3 * 32 * 32);
+    assert_string_equal(result.traffic[1].mechanism, "sm_store");
+    assert_int_equal(result.traffic[1].bytes, 32 * 32);
+    result_release(&result);
+}
+
 static void test_wmma_multiplies_from_memory_to_memory(void **state)
 {
     enum { SIDE = 16, STRIDE = 20, AREA = SIDE * STRIDE };
@@ -247,7 +261,84 @@ static void test_wmma_multiplies_from_memory_to_memory(void **state)
         }
         assert_true(c[i / SIDE * STRIDE + i % SIDE] == (float)sum);
     }
+    check_wmma_traffic(&simulation);
     simulation_close(&simulation);
+}
+
+/* Loads from shared memory, whose start has a copy of `from`, at a stride in elements. */
+static const char fragment_ptx[] =
+    HEADER ".visible .entry run(.param .u64 from, .param .u64 to, .param .u64 stride)\n{\n"
+           ".reg .b32 %%a<8>; .reg .b64 %%rd<6>; .reg .b32 %%n, %%lane, %%at;\n"
+           ".shared .align 16 .b8 all[1024];\n"
+           "ld.param.u64 %%rd1, [from]; ld.param.u64 %%rd2, [to]; ld.param.u32 %%n, [stride];\n"
+           "mov.u32 %%lane, %%laneid; mad.wide.u32 %%rd3, %%lane, 32, %%rd1;\n"
+           "mov.u32 %%at, all; mad.lo.u32 %%lane, %%lane, 32, %%at;\n"
+           "ld.global.v4.u32 {%%a0, %%a1, %%a2, %%a3}, [%%rd3];\n"
+           "ld.global.v4.u32 {%%a4, %%a5, %%a6, %%a7}, [%%rd3+16];\n"
+           "st.shared.v4.u32 [%%lane], {%%a0, %%a1, %%a2, %%a3};\n"
+           "st.shared.v4.u32 [%%lane+16], {%%a4, %%a5, %%a6, %%a7};\n"
+           "cvt.u64.u32 %%rd4, %%at; cvta.shared.u64 %%rd4, %%rd4; add.u64 %%rd4, %%rd4, %d;\n"
+           "wmma.load.a.sync.aligned.%s.m16n16k16%s.%s {%%a0, %%a1%s}, [%s], %%n;\n"
+           "mov.u32 %%lane, %%laneid; mad.wide.u32 %%rd5, %%lane, 4, %%rd2;\n"
+           "st.global.u32 [%%rd5], %%a0; st.global.u32 [%%rd5+128], %%a1;\nret;\n}\n";
+
+struct fragment_case {
+    bool is_by_columns, is_shared, is_wide; /* f16, otherwise u8 */
+    int offset_bytes;
+    uint32_t stride;
+    bool is_good;
+};
+static const struct fragment_case fragment_cases[] = {
+    {false, false, true, 0, 24, true},  {true, false, true, 0, 24, true},
+    {false, true, true, 0, 16, true},   {true, true, true, 0, 24, true},
+    {false, false, false, 0, 17, true}, {true, true, false, 0, 33, true},
+    {false, false, true, 0, 40, false}, {false, true, true, 512, 24, false},
+    {false, true, true, 1, 16, false},
+};
+
+static void check_fragment(const struct fragment_case *fragment)
+{
+    char text[2048];
+    struct simulation simulation;
+    uint8_t *from;
+    uint8_t *to;
+    uint64_t params[3] = {0, 0, fragment->stride};
+    size_t size = fragment->is_wide ? 2 : 1;
+
+    (void)snprintf(text, sizeof(text), fragment_ptx, fragment->offset_bytes,
+                   fragment->is_by_columns ? "col" : "row", fragment->is_shared ? "" : ".global",
+                   fragment->is_wide ? "f16" : "u8",
+                   fragment->is_wide ? ", %a2, %a3, %a4, %a5, %a6, %a7" : "",
+                   fragment->is_shared ? "%rd4" : "%rd1");
+    simulation_open(&simulation, &one_rank, text);
+    params[0] = simulation_memory(&simulation, 0, 1024, (void **)&from);
+    params[1] = simulation_memory(&simulation, 0, 256, (void **)&to);
+    for (int i = 0; i < 1024; i++) {
+        from[i] = (uint8_t)(i * 29 + i / 256);
+    }
+    struct grid *grid = simulation_launch(
+        &simulation, &(struct simulation_launch){.kernel = "run", .params = params});
+    assert_int_equal(simulation_run(&simulation), ENGINE_IDLE);
+    assert_int_equal(grid_state(grid), fragment->is_good ? GRID_DONE : GRID_FAULTED);
+    /* Two words a lane are elements lane, lane + 32, ... of the matrix by rows. */
+    for (size_t i = 0; fragment->is_good && i < 256 / size; i++) {
+        size_t part = i / 32;
+        size_t row = i / 16;
+        size_t column = i % 16;
+        size_t at = fragment->is_by_columns ? column * fragment->stride + row
+                                            : row * fragment->stride + column;
+        size_t word = part * size / 4 * 32 + i % 32;
+        assert_memory_equal(to + word * 4 + part * size % 4, from + at * size, size);
+    }
+    simulation_close(&simulation);
+}
+
+static void test_fragments_load_by_rows_and_columns_from_all_memory(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof(fragment_cases) / sizeof(*fragment_cases); i++) {
+        check_fragment(&fragment_cases[i]);
+    }
 }
 
 int main(void)
@@ -256,6 +347,7 @@ int main(void)
         cmocka_unit_test(test_products_of_every_format_are_exact_for_integers),
         cmocka_unit_test(test_ldmatrix_hands_out_rows_and_columns),
         cmocka_unit_test(test_wmma_multiplies_from_memory_to_memory),
+        cmocka_unit_test(test_fragments_load_by_rows_and_columns_from_all_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
