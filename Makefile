@@ -224,6 +224,11 @@ $(BUILD)/tests/samples_packed.o: tests/fixtures/ptx/samples.cu
 	$(NVCC) $(samples_flags) -c $< -o $@
 $(BUILD)/tests/test_ptx_samples: | $(BUILD)/tests/samples.ptx
 $(BUILD)/tests/test_fatbin: | $(BUILD)/tests/samples.o $(BUILD)/tests/samples_packed.o
+# The kernels of judge and ranks, where the simulator finds them.
+$(BUILD)/tests/kernels_image.o: $(BUILD)/worker/kernels.fatbin
+	@mkdir -p $(@D)
+	objcopy -I binary -O elf64-x86-64 --rename-section .data=.nv_fatbin $< $@
+$(BUILD)/tests/test_kernels: | $(BUILD)/tests/kernels_image.o
 tests: $(tests) $(BUILD)/bench/bench ## build the test programs, for tests/run.sh
 
 # Parsers of bytes from outside: test_fuzz replays the corpus, libFuzzer makes more of it. Who plays
