@@ -157,7 +157,6 @@ enum code_scope { SCOPE_NONE, SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYS };
  *   NANOSLEEP               : a
  *   VPRINTF                 d : format, arguments    generic addresses
  *   ASSERTFAIL              : message, file, line (32 bits), function, size of a character
- *   MALLOC                  d : bytes                FREE : address
  *   GRIDDEPCONTROL          sub 0: launch_dependents, 1: wait
  *   UNSUPPORTED             stands for what the parser or the simulator does not know; no operands
  *
@@ -178,7 +177,7 @@ enum code_scope { SCOPE_NONE, SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYS };
     X(BAR) X(BARRIER_ARRIVE) X(BAR_RED) X(BAR_WARP) X(SHFL) X(VOTE) X(MATCH)                       \
     X(REDUX) X(ELECT) X(ACTIVEMASK) X(MEMBAR) X(FENCE) X(FENCE_PROXY)                              \
     X(BRA) X(BRX) X(EXIT) X(TRAP) X(BRKPT) X(NANOSLEEP) X(VPRINTF) X(ASSERTFAIL)                   \
-    X(MALLOC) X(FREE) X(GRIDDEPCONTROL) X(NOP)                                                     \
+    X(GRIDDEPCONTROL) X(NOP)                                                                       \
     X(CP_ASYNC) X(CP_ASYNC_COMMIT) X(CP_ASYNC_WAIT) X(LDMATRIX) X(STMATRIX) X(MMA)                 \
     X(WMMA_LOAD) X(WMMA_STORE) X(WMMA_MMA) X(UNSUPPORTED)
 

@@ -198,8 +198,6 @@ static const struct system_function {
 } system_functions[] = {
     {"vprintf", OP_VPRINTF, TYPE_B32, {TYPE_B64, TYPE_B64}},
     {"__assertfail", OP_ASSERTFAIL, TYPE_NONE, {TYPE_B64, TYPE_B64, TYPE_B32, TYPE_B64, TYPE_B64}},
-    {"malloc", OP_MALLOC, TYPE_B64, {TYPE_B64}},
-    {"free", OP_FREE, TYPE_NONE, {TYPE_B64}},
 };
 
 static const struct system_function *find_system_function(struct slice name)

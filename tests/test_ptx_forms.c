@@ -284,6 +284,35 @@ static void test_each_family_beyond_is_refused_at_launch_by_name_and_line(void *
     free(text);
 }
 
+/* ---- functions of the device's runtime ---- */
+
+static void test_memory_and_launches_of_the_device_are_refused_by_name_and_line(void **state)
+{
+    static const char *const names[] = {"malloc", "free", "cudaGetParameterBufferV2",
+                                        "cudaLaunchDeviceV2"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        char text[TEXT_MAX];
+        char expected[TEXT_MAX];
+        struct simulation simulation;
+        struct simulation_options options = {.ranks = 1, .seed = 1};
+        (void)snprintf(text, sizeof(text),
+                       ".version 9.0\n.target sm_90a\n.address_size 64\n.file 1 \"solution.cu\"\n"
+                       ".extern .func (.param .b64 r) %s (.param .b64 a);\n"
+                       ".visible .entry k() { .reg .b64 %%d<3>; .loc 1 %d 1\n{ .param .b64 a;"
+                       " .param .b64 r; st.param.b64 [a], 8; call.uni (r), %s, (a);"
+                       " ld.param.b64 %%d1, [r]; } st.global.u64 [%%d1], %%d1; ret; }\n",
+                       names[i], LINE, names[i]);
+        simulation_open(&simulation, &options, text);
+        (void)snprintf(expected, sizeof(expected), "call of %s (kernel k, solution.cu:%d)",
+                       names[i], LINE);
+        assert_string_equal(
+            module_unsupported(simulation.modules[0], &simulation.image->kernels[0]), expected);
+        simulation_close(&simulation);
+    }
+}
+
 /* ---- declarations that compilers do not write ---- */
 
 static const char vectors_ptx[] =
@@ -349,6 +378,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_form_of_must_and_common_is_simulated),
         cmocka_unit_test(test_each_family_beyond_is_refused_at_launch_by_name_and_line),
+        cmocka_unit_test(test_memory_and_launches_of_the_device_are_refused_by_name_and_line),
         cmocka_unit_test(test_vectors_of_registers_and_aliases_of_functions_are_understood),
         cmocka_unit_test(test_what_is_no_vector_and_no_alias_is_invalid),
     };
