@@ -25,7 +25,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-enum { TOKEN_MAX = 256 };
+enum { TOKEN_MAX = 256, SELFTEST_EVERY_MS = 3600 * 1000 };
 
 /* EX_CONFIG of sysexits.h: this node lacks something, and starting again does not help. */
 enum { EXIT_TROUBLE = 1, EXIT_USAGE = 2, EXIT_LACKING = 78 };
@@ -249,7 +249,10 @@ static enum status run_agent(struct options *options, struct error *err)
     if (status == OK) {
         options->agent.token = token;
         options->agent.slots = (int)options->slots;
+        struct selftest_watch *watch = selftest_watch_open(&options->node, SELFTEST_EVERY_MS);
         status = agent_run(&options->agent, err);
+        enum status layers = selftest_watch_close(watch, err);
+        status = layers == OK ? status : layers;
     }
     workplace_release(&workplace);
     return status;

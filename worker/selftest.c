@@ -2,15 +2,18 @@
 
 #include "common/buffer.h"
 #include "common/clock.h"
+#include "common/log.h"
 #include "common/mem.h"
 #include "worker/box.h"
 #include "worker/capture.h"
 #include "worker/collect.h"
+#include "worker/loop.h"
 #include "worker/slot.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -317,5 +320,49 @@ enum status selftest_run(const struct sandbox_node *node, struct error *err)
         }
     }
     release(test);
+    return status;
+}
+
+/* ---- repeated ---- */
+
+struct selftest_watch {
+    const struct sandbox_node *node;
+    struct loop_timer *timer;
+    enum status status;
+    struct error err;
+};
+
+static void on_time(void *context)
+{
+    struct selftest_watch *watch = context;
+
+    if (watch->status != OK) {
+        return;
+    }
+    watch->status = selftest_run(watch->node, &watch->err);
+    if (watch->status != OK) {
+        log_event(LOG_ERROR, "sandbox.broken", "error=%s", watch->err.message);
+        (void)raise(SIGTERM);
+    }
+}
+
+struct selftest_watch *selftest_watch_open(const struct sandbox_node *node, int64_t every_ms)
+{
+    struct selftest_watch *watch = xcalloc(1, sizeof *watch);
+
+    watch->node = node;
+    watch->timer = loop_timer_open(every_ms, every_ms, on_time, watch);
+    return watch;
+}
+
+enum status selftest_watch_close(struct selftest_watch *watch, struct error *err)
+{
+    enum status status = watch->status;
+
+    if (status != OK) {
+        *err = watch->err;
+    }
+    loop_timer_close(watch->timer);
+    free(watch);
     return status;
 }
