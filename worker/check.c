@@ -121,6 +121,17 @@ static void look_at_budget(struct check *check)
     }
 }
 
+/* Then what moves on a GPU are the rank's modules. */
+static bool is_loading(const struct check *check)
+{
+    for (int rank = 0; rank < check->peers->world; rank++) {
+        if (check->peers->peer[rank].phase == RANK_LOADING) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* On hardware: is a kernel on a GPU, and no rank has said a word for too long? What stands still
  * without a kernel is for the worker, who sees the processes. */
 static void look_for_stall(struct check *check)
@@ -135,7 +146,7 @@ static void look_for_stall(struct check *check)
     if (check->rounds == NULL || now_ms - check->moved_ms < stall_ms(check)) {
         return;
     }
-    if (rounds_is_busy(check->rounds)) {
+    if (!is_loading(check) && rounds_is_busy(check->rounds)) {
         stall_report(check->result, &check->place, check->peers, &check->holdings);
         check->is_decided = true;
     }
