@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes folder $1 hold bubblewrap and the libraries it needs, and 'bwrap', which starts it with them.
+# Makes folder $1 hold bubblewrap with its libraries, and a script "bwrap" that starts it with them.
 set -eu
 folder=$1
 real=$(command -v bwrap)
