@@ -414,10 +414,10 @@ enum status rounds_one(struct rounds *rounds, const struct round *round,
     return status;
 }
 
-bool rounds_is_disturbed(const struct rounds *rounds)
+bool rounds_is_disturbed(const struct rounds *rounds, double *now_us, double *quiet_us)
 {
     for (int i = 0; i < rounds->seat_count; i++) {
-        if (seat_is_disturbed(rounds->seats[i])) {
+        if (seat_is_disturbed(rounds->seats[i], now_us, quiet_us)) {
             return true;
         }
     }

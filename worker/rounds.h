@@ -57,7 +57,8 @@ struct round_result {
 enum status rounds_one(struct rounds *rounds, const struct round *round,
                        struct round_result *result, struct error *err);
 
-/* Was a kernel of somebody else on a GPU in most rounds, though all ranks were idle? */
-bool rounds_is_disturbed(const struct rounds *rounds);
+/* Was a kernel of somebody else on a GPU in most rounds, though all ranks were idle? How long what
+ * looks for it took, and how long it takes when nobody is there. */
+bool rounds_is_disturbed(const struct rounds *rounds, double *now_us, double *quiet_us);
 /* Is one there now? */
 bool rounds_is_busy(struct rounds *rounds);

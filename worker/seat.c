@@ -279,12 +279,7 @@ enum status seat_copy_out(struct seat *seat, uint8_t *to, uint64_t from, uint64_
                         : status;
 }
 
-static bool is_slow(const struct seat *seat, double canary_us)
-{
-    return canary_us > DISTURBED_SHARE * seat->quiet_us + DISTURBED_LEAST_US;
-}
-
-bool seat_is_disturbed(const struct seat *seat)
+bool seat_is_disturbed(const struct seat *seat, double *now_us, double *quiet_us)
 {
     double canaries_us[CANARIES_MAX];
     size_t count = seat->canary_count < CANARIES_MAX ? seat->canary_count : CANARIES_MAX;
@@ -293,12 +288,16 @@ bool seat_is_disturbed(const struct seat *seat)
         return false;
     }
     memcpy(canaries_us, seat->canaries_us, sizeof canaries_us);
-    return is_slow(seat, statistics_median(canaries_us, count));
+    *now_us = statistics_median(canaries_us, count);
+    *quiet_us = seat->quiet_us;
+    return *now_us > DISTURBED_SHARE * *quiet_us + DISTURBED_LEAST_US;
 }
 
 bool seat_is_busy(struct seat *seat)
 {
     struct error err = {0};
+    double now_us = 0;
+    double quiet_us = 0;
 
     seat->canary_count = 0;
     for (int i = 0; i < BUSY_CANARIES; i++) {
@@ -306,5 +305,5 @@ bool seat_is_busy(struct seat *seat)
             return true; /* a GPU that does not even do this */
         }
     }
-    return seat_is_disturbed(seat);
+    return seat_is_disturbed(seat, &now_us, &quiet_us);
 }

@@ -47,6 +47,6 @@ enum status seat_copy_out(struct seat *seat, uint8_t *to, uint64_t from, uint64_
                           struct error *err);
 
 /* Did what seat_leave looks for take longer than when nobody was there, in the median? */
-bool seat_is_disturbed(const struct seat *seat);
+bool seat_is_disturbed(const struct seat *seat, double *now_us, double *quiet_us);
 /* Does it take longer now? */
 bool seat_is_busy(struct seat *seat);
