@@ -136,9 +136,9 @@ struct result {
     char *message; /* one sentence for a person */
     char *stage;   /* "build", "start", "setup", "check", "teardown" */
     char *case_name, *variant;
-    int rank;            /* -1: not one rank */
-    char *output_digest; /* accepted: of all outputs; equal bits have equal digests, where source,
-                            seed and job are the same */
+    int rank;                  /* -1: not one rank */
+    char *output_digest;       /* accepted: of all outputs of the cases that are only checked; equal
+                                  bits from one seed have equal digests */
     struct mismatch *mismatch; /* NULL: none */
     struct wait *waits;
     size_t wait_count;

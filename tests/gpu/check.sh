@@ -96,7 +96,7 @@ digest()
 {
     # shellcheck disable=SC2086 # some words
     timeout 120 "$BUILD/bin/pkb-worker" --once "$1" --task "$2" --world "$3" --device "$4" \
-        --seed 20261201 --no-multicast --stall-ms 3000 --work-dir "$scratch" \
+        --seed 20261201 --schedules 1 --no-multicast --stall-ms 3000 --work-dir "$scratch" \
         ${WORKER_OPTIONS:-} >"$scratch/digest.json" 2>"$scratch/digest.log"
     sed -n 's/^{"verdict":"\([a-z_]*\)".*"output_digest":"\([0-9a-f]*\)".*/\1 \2/p' \
         "$scratch/digest.json" | grep . ||
