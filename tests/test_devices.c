@@ -1,6 +1,8 @@
 /* What pkb-worker makes of pkb-judge's answer about the GPUs; a script stands in for pkb-judge. */
 #include "worker/devices.h"
 
+#include "worker/driver.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -126,6 +128,22 @@ static void test_each_rank_of_cuda_needs_a_gpu(void **state)
     assert_non_null(strstr(err.message, "2 ranks need a GPU each, and this node has 1"));
 }
 
+static void test_the_driver_is_where_the_loader_would_find_it(void **state)
+{
+    char library[96];
+    char paths[160];
+
+    (void)state;
+    (void)snprintf(library, sizeof library, "%s/libcuda.so.1", folder);
+    (void)snprintf(paths, sizeof paths, "relative::/nonexistent:%s", folder);
+    assert_int_equal(symlink("/dev/null", library), 0);
+    assert_int_equal(setenv("LD_LIBRARY_PATH", paths, 1), 0);
+    assert_string_equal(driver_directory(), folder);
+    assert_int_equal(unlink(library), 0);
+    const char *other = driver_directory();
+    assert_true(other == NULL || strcmp(other, folder) != 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -134,6 +152,7 @@ int main(void)
         cmocka_unit_test(test_the_simulator_asks_nobody),
         cmocka_unit_test(test_what_is_missing_is_named),
         cmocka_unit_test(test_a_judge_that_is_not_there_is_named),
+        cmocka_unit_test(test_the_driver_is_where_the_loader_would_find_it),
         cmocka_unit_test(test_each_rank_of_cuda_needs_a_gpu),
     };
 

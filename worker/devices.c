@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/lease.h"
 #include "common/mem.h"
+#include "worker/driver.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,9 @@ static enum status spawn(const struct sandbox_node *node, enum device_kind kind,
                          pid_t *pid, struct error *err)
 {
     char *judge = xasprintf("%s/pkb-judge", node->bin_dir);
-    char *libraries = xasprintf("LD_LIBRARY_PATH=%s/lib64", node->cuda_home);
+    const char *driver = driver_directory();
+    char *libraries = xasprintf("LD_LIBRARY_PATH=%s/lib64%s%s", node->cuda_home,
+                                driver == NULL ? "" : ":", driver == NULL ? "" : driver);
     const char *mps = getenv("CUDA_MPS_PIPE_DIRECTORY");
     char *pipe_directory = mps == NULL ? NULL : xasprintf("CUDA_MPS_PIPE_DIRECTORY=%s", mps);
     char *const argv[] = {judge, (char *)"--devices", (char *)device_kind_name(kind), NULL};

@@ -1,6 +1,7 @@
 #include "worker/launch.h"
 
 #include "common/mem.h"
+#include "worker/driver.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -156,13 +157,16 @@ static bool is_simulated(const struct plan_of_start *plan)
  * libnccl where NCCL's own cannot run; otherwise what the node has. */
 static char *library_path(enum device_kind device, const struct sandbox_paths *inside)
 {
+    const char *driver = driver_directory();
+
+    driver = driver == NULL ? inside->cuda : driver;
     switch (device) {
     case DEVICE_SIM:
         return xasprintf("LD_LIBRARY_PATH=%s:%s:%s/lib64", inside->sim, inside->nccl, inside->cuda);
     case DEVICE_CUDA_SHARED:
-        return xasprintf("LD_LIBRARY_PATH=%s:%s/lib64", inside->nccl, inside->cuda);
+        return xasprintf("LD_LIBRARY_PATH=%s:%s/lib64:%s", inside->nccl, inside->cuda, driver);
     default:
-        return xasprintf("LD_LIBRARY_PATH=%s/lib64", inside->cuda);
+        return xasprintf("LD_LIBRARY_PATH=%s/lib64:%s", inside->cuda, driver);
     }
 }
 

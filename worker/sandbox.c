@@ -2,6 +2,7 @@
 
 #include "common/lease.h"
 #include "common/mem.h"
+#include "worker/driver.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -216,6 +217,10 @@ static void add_gpus(struct sandbox *sandbox)
     }
     if (mps != NULL) {
         add_bind(sandbox, "--bind", mps, mps);
+    }
+    const char *driver = driver_directory();
+    if (driver != NULL && strncmp(driver, "/usr/lib", strlen("/usr/lib")) != 0) {
+        add_bind(sandbox, "--ro-bind", driver, driver);
     }
 }
 

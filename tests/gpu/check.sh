@@ -74,6 +74,17 @@ differential()
     done
 }
 
+# Rows one after the other that failed of our own fault; with 3 of them the part is of no use.
+same=0
+note_fault()
+{
+    case $1 in
+    internal_error | '') same=$((same + 1)) ;;
+    *) same=0 ;;
+    esac
+    [ $same -lt 3 ]
+}
+
 # Evaluates $2 for task $3 on $4 ranks of device kind $5, expecting verdict $6.
 evaluate()
 {
@@ -88,6 +99,7 @@ evaluate()
         row FAILED "$1" "$(basename "$2" .cu) $3 x$4 $5" \
             "${verdict:-none}, not $6: $(cut -c 1-300 "$result") $(tail -n 2 "$result.log")"
     fi
+    note_fault "$verdict"
 }
 
 # What becomes of $1 for task $2 on $3 ranks of device kind $4: its verdict, and the digest of all
@@ -175,6 +187,7 @@ time_once()
     timeout 200 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$1" --task "$4" --world "$2" \
         --device "$3" --bench --work-dir "$scratch" >"$5" 2>"$5.log"
     verdict=$(sed -n 's/^{"verdict":"\([a-z_]*\)".*/\1/p' "$5")
+    note_fault "$verdict"
     [ "$verdict" = accepted ] && return 0
     row FAILED timing "$(basename "$1" .cu) x$2 $3" \
         "${verdict:-none}: $(cut -c 1-1500 "$5") $(tail -n 3 "$5.log")"
@@ -198,6 +211,7 @@ timing()
         two=$scratch/copy.$turns.2
         by_itself=$(timeout 100 "$own" 2>&1)
         source=$BUILD/timing/copy.$turns.cu
+        [ $same -lt 3 ] || break
         time_once "$source" 1 cuda allreduce "$one" || continue
         time_once "$source" 1 cuda allreduce "$two" || continue
         sed -n 's/.*"timings":\[\(.*\)\],"gpu.*/  \1/p;s/.*"timings":\[\([^]]*\)\].*/  \1/p' "$one" "$two"
@@ -233,7 +247,7 @@ judge()
         echo "$file $task $world $verdict $reason"
     done >"$scratch/judge"
     while read -r file task world verdict _; do
-        evaluate judge "tests/fixtures/$file.cu" "$task" "$world" cuda-shared "$verdict"
+        evaluate judge "tests/fixtures/$file.cu" "$task" "$world" cuda-shared "$verdict" || break
     done <"$scratch/judge"
 }
 
@@ -318,6 +332,7 @@ ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -n 1
 [ $# -gt 0 ] || set -- differential ranks baselines fixtures timing judge sandbox api
 case " $* " in *" sandbox "*) ;; *) layers : ;; esac
 for part in "$@"; do
+    same=0
     "$part"
 done
 stop_mps
