@@ -14,7 +14,8 @@
 # timing        the judge's clock on one rank, against programs of their own that do the same
 # judge         every fixture on hardware, ranks taking turns on the GPU
 # sandbox       its layers on this machine, what CUDA does inside it, and what each layer costs
-# api           the promises of CUDA that the simulator is held to as well
+# api           the promises of CUDA, of our libnccl and of cuBLAS that the simulator is held to as
+#               well
 set -u
 cd "$(dirname "$0")/../.."
 BUILD=${BUILD:-build}
@@ -316,13 +317,15 @@ cost()
 
 api()
 {
-    if CMOCKA_MESSAGE_OUTPUT=TAP PKB_TEST_DEVICE=cuda timeout 120 "$BUILD/tests/test_cuda_api" \
-        >"$scratch/api.log" 2>&1; then
-        row ok api test_cuda_api "$(grep -c '^ok ' "$scratch/api.log") promises"
-    else
-        row FAILED api test_cuda_api \
-            "$(grep '^not ok' "$scratch/api.log" | tr '\n' ' ' | cut -c 1-600)"
-    fi
+    for program in test_cuda_api test_libraries; do
+        if CMOCKA_MESSAGE_OUTPUT=TAP PKB_TEST_DEVICE=cuda timeout 120 "$BUILD/tests/$program" \
+            >"$scratch/api.log" 2>&1; then
+            row ok api $program "$(grep -c '^ok ' "$scratch/api.log") promises"
+        else
+            row FAILED api $program \
+                "$(grep '^not ok' "$scratch/api.log" | tr '\n' ' ' | cut -c 1-600)"
+        fi
+    done
 }
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
