@@ -8,8 +8,9 @@
 #include "common/mem.h"
 
 enum {
-    FATBINS_MAX = 1024, /* of a file */
-    ENTRIES_MAX = 1024, /* of a fatbin */
+    FATBINS_MAX = 64,         /* of a file: each may take a second or two */
+    KEPT_BYTES_MAX = 1 << 30, /* of what the images of a file become */
+    ENTRIES_MAX = 1024,       /* of a fatbin */
     SECTIONS_MAX = 1 << 16,
     REGISTERS_MAX = 255,
     ATTRIBUTE_REGISTERS = 0x2f,
@@ -263,6 +264,24 @@ static enum status read_fatbin(struct image **image, struct bytes fatbin, uint64
     return OK;
 }
 
+/* What an image keeps: a few lines of text can make much of it. */
+static uint64_t kept_bytes(const struct image *image)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < image->kernel_count; i++) {
+        const struct kernel *kernel = &image->kernels[i];
+        bytes += (uint64_t)kernel->insn_count * sizeof *kernel->insns +
+                 (uint64_t)kernel->arg_count * sizeof *kernel->args +
+                 (uint64_t)kernel->constant_count * sizeof *kernel->constants +
+                 (uint64_t)kernel->target_count * sizeof *kernel->targets;
+    }
+    for (uint32_t i = 0; i < image->symbol_count; i++) {
+        bytes += image->symbols[i].initial != NULL ? image->symbols[i].size_bytes : 0;
+    }
+    return bytes;
+}
+
 enum status image_set_read(struct image_set *set, const void *elf, size_t size_bytes,
                            struct error *err)
 {
@@ -270,7 +289,7 @@ enum status image_set_read(struct image_set *set, const void *elf, size_t size_b
     struct bytes fatbins = find_section((struct bytes){elf, size_bytes}, ".nv_fatbin", &section);
     struct image_set made = {0};
     struct fatbin_header header;
-    uint64_t at = 0;
+    uint64_t at = 0, kept = 0;
     enum status status = OK;
 
     made.images = xcalloc(FATBINS_MAX, sizeof(struct image *));
@@ -288,7 +307,13 @@ enum status image_set_read(struct image_set *set, const void *elf, size_t size_b
         }
         fatbin.size_bytes = header.header_bytes + header.size_bytes;
         status = read_fatbin(&made.images[made.count], fatbin, header.header_bytes, err);
-        made.count += made.images[made.count] != NULL;
+        if (made.images[made.count] != NULL) {
+            kept += kept_bytes(made.images[made.count++]);
+        }
+        if (status == OK && kept > KEPT_BYTES_MAX) {
+            status =
+                error_set(err, ERR_TOO_LARGE, "its images take more than %d bytes", KEPT_BYTES_MAX);
+        }
         at += (fatbin.size_bytes + 7) / 8 * 8;
     }
     if (status == OK) {

@@ -13,6 +13,7 @@
 
 enum {
     PTX_NAMES_MAX = 1 << 20,     /* declarations in scope at once */
+    PTX_LOOKS_MAX = 1 << 27,     /* at names that are not the one wanted: about a second */
     PTX_REGISTERS_MAX = 1 << 17, /* declared in scope at once */
     PTX_FUNCTIONS_MAX = 1 << 16,
     PTX_VARIABLES_MAX = 1 << 20,

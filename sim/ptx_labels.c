@@ -22,18 +22,19 @@ void labels_leave_scope(struct parser *parser)
     parser->scope = parser->scopes[parser->scope];
 }
 
-static uint32_t bucket_of(struct slice text, uint32_t scope)
+static uint32_t hash_of(struct slice text, uint32_t scope)
 {
-    return (slice_hash(text) ^ scope * 2654435761u) % NAME_BUCKETS;
+    return slice_hash(text) ^ scope * 2654435761u;
 }
 
-static const struct label_name *find(const struct parser *parser, struct slice text, uint32_t scope)
+static const struct label_name *find(struct parser *parser, struct slice text, uint32_t scope)
 {
-    uint32_t found = parser->label_buckets[bucket_of(text, scope)];
+    uint32_t hash = hash_of(text, scope);
+    uint32_t found = parser->label_buckets[hash % NAME_BUCKETS];
 
-    while (found != PTX_NONE) {
+    while (found != PTX_NONE && names_look(parser)) {
         const struct label_name *name = &parser->label_names[found];
-        if (name->scope == scope && slice_equal(name->text, text)) {
+        if (name->hash == hash && name->scope == scope && slice_equal(name->text, text)) {
             return name;
         }
         found = name->next;
@@ -48,13 +49,14 @@ struct ptx_label *labels_define(struct parser *parser, struct slice text)
         .text = text,
         .scope = parser->scope,
         .label = function->label_count,
-        .bucket = bucket_of(text, parser->scope),
+        .hash = hash_of(text, parser->scope),
     };
 
     if (find(parser, text, parser->scope) != NULL) {
         parser_fail(parser, ERR_INVALID, "label '%.*s' stands twice in its scope",
                     (int)(text.length < 64 ? text.length : 64), text.text);
     }
+    name.bucket = name.hash % NAME_BUCKETS;
     name.next = parser->label_buckets[name.bucket];
     parser->label_buckets[name.bucket] = parser->label_name_count;
     ptx_grow(&parser->label_names, &parser->label_name_capacity, parser->label_name_count,

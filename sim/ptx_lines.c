@@ -25,6 +25,7 @@ struct line_table {
     } * known; /* module->lines by bucket */
     uint32_t known_count, known_capacity;
     uint32_t known_buckets[LINE_BUCKETS];
+    uint32_t looks_left; /* at lines that are not the one wanted; then none is found */
 };
 
 static bool slice_contains(struct slice slice, const char *text)
@@ -102,6 +103,7 @@ struct line_table *lines_open(struct parser *parser)
     struct line_table *table = xcalloc(1, sizeof *table);
     struct ptx_module *module = parser->module;
 
+    table->looks_left = PTX_LOOKS_MAX;
     memset(table->buckets, 0xff, sizeof table->buckets);
     memset(table->known_buckets, 0xff, sizeof table->known_buckets);
     ptx_grow(&module->lines, &module->line_capacity, module->line_count, sizeof *module->lines);
@@ -128,12 +130,13 @@ static struct position *find_position(struct line_table *table, struct location 
 {
     uint32_t found = table->buckets[hash_location(location)];
 
-    while (found != PTX_NONE) {
+    while (found != PTX_NONE && table->looks_left > 0) {
         struct position *position = &table->positions[found];
         if (memcmp(&position->location, &location, sizeof location) == 0) {
             return position;
         }
         found = position->next;
+        table->looks_left--;
     }
     return NULL;
 }
@@ -201,12 +204,13 @@ static uint32_t add_line(struct parser *parser, struct location location)
     uint32_t bucket = hash_location(location);
     uint32_t found = table->known_buckets[bucket];
 
-    while (found != PTX_NONE) {
+    while (found != PTX_NONE && table->looks_left > 0) {
         const struct code_line *known = &module->lines[table->known[found].line];
         if (known->file == line.file && known->line == line.line && known->column == line.column) {
             return table->known[found].line;
         }
         found = table->known[found].next;
+        table->looks_left--;
     }
     if (module->line_count == LINES_MAX) {
         return 0;

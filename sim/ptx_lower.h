@@ -15,7 +15,7 @@ enum value_kind { VALUE_PREDICATE, VALUE_32, VALUE_64, VALUE_128, VALUE_KINDS };
 enum {
     VALUES_MAX = 1 << 21,      /* of a kernel, before slots are assigned */
     IMAGE_INSNS_MAX = 1 << 20, /* of all kernels of an image; a target of a BRX counts as one */
-    IMAGE_STEPS_MAX = 1 << 28, /* about a second; then less is known about values */
+    IMAGE_STEPS_MAX = 1 << 25, /* about a second; then less is known about values */
     INSN_ARGS_MAX = 32,
     CONSTANT_BUCKETS = 1 << 10,
 };

@@ -23,7 +23,8 @@ void names_declare(struct parser *parser, struct name name)
             parser->numbers[parser->number_count++] = PTX_NONE;
         }
     }
-    name.bucket = slice_hash(name.text) % NAME_BUCKETS;
+    name.hash = slice_hash(name.text);
+    name.bucket = name.hash % NAME_BUCKETS;
     name.next = parser->buckets[name.bucket];
     parser->buckets[name.bucket] = parser->name_count;
     ptx_grow(&parser->names, &parser->name_capacity, parser->name_count, sizeof *parser->names);
@@ -42,15 +43,29 @@ void names_leave(struct parser *parser, uint32_t count)
     }
 }
 
-/* The newest declaration of this text, a range or not; PTX_NONE if there is none. */
-static uint32_t find(const struct parser *parser, struct slice text, bool is_range, uint32_t number)
+bool names_look(struct parser *parser)
 {
-    uint32_t found = parser->buckets[slice_hash(text) % NAME_BUCKETS];
+    if (parser->looks_left == 0) {
+        parser_fail(parser, ERR_TOO_LARGE, "names that take too long to tell apart");
+        return false;
+    }
+    parser->looks_left--;
+    return true;
+}
+
+/* The newest declaration of this text, a range or not; PTX_NONE if there is none. */
+static uint32_t find(struct parser *parser, struct slice text, bool is_range, uint32_t number)
+{
+    uint32_t hash = slice_hash(text);
+    uint32_t found = parser->buckets[hash % NAME_BUCKETS];
 
     while (found != PTX_NONE) {
         const struct name *name = &parser->names[found];
-        if ((name->kind == NAME_RANGE) == is_range && slice_equal(name->text, text) &&
-            (!is_range || number < name->count)) {
+        if (!names_look(parser)) {
+            return PTX_NONE;
+        }
+        if (name->hash == hash && (name->kind == NAME_RANGE) == is_range &&
+            slice_equal(name->text, text) && (!is_range || number < name->count)) {
             break;
         }
         found = name->next;
@@ -58,7 +73,7 @@ static uint32_t find(const struct parser *parser, struct slice text, bool is_ran
     return found;
 }
 
-const struct name *names_find(const struct parser *parser, struct slice text, uint32_t *number)
+const struct name *names_find(struct parser *parser, struct slice text, uint32_t *number)
 {
     uint32_t exact = find(parser, text, false, 0);
     uint32_t ranged = PTX_NONE;

@@ -276,7 +276,8 @@ static void parser_release(struct parser *parser)
 enum status ptx_parse(struct ptx_module *module, const char *text, size_t size_bytes,
                       struct error *err)
 {
-    struct parser parser = {.module = module, .err = err, .function = PTX_NONE};
+    struct parser parser = {
+        .module = module, .err = err, .function = PTX_NONE, .looks_left = PTX_LOOKS_MAX};
     struct lexer *lexer = &parser.lexer;
 
     if (size_bytes > IMAGE_BYTES_MAX) {

@@ -8,7 +8,7 @@
 
 #include "sim/ptx.h"
 
-enum { NAME_BUCKETS = 1 << 14, OPCODE_CACHE = 1 << 10 };
+enum { NAME_BUCKETS = 1 << 16, OPCODE_CACHE = 1 << 10 };
 
 enum name_kind { NAME_REGISTER, NAME_RANGE, NAME_VARIABLE, NAME_FUNCTION };
 
@@ -21,7 +21,7 @@ struct name {
     uint32_t count;  /* range: %r<count> */
     uint32_t vector; /* registers of one name: 1, or .v2 and .v4 */
     uint32_t next;   /* of the bucket */
-    uint32_t bucket;
+    uint32_t hash, bucket;
 };
 
 /* A label, or a name that must become one, in a scope. */
@@ -29,7 +29,7 @@ struct label_name {
     struct slice text;
     uint32_t scope;
     uint32_t label;
-    uint32_t next, bucket;
+    uint32_t next, hash, bucket;
 };
 
 struct label_use {
@@ -57,7 +57,8 @@ struct parser {
     struct name *names;
     uint32_t name_count, name_capacity;
     uint32_t *buckets;
-    uint32_t *numbers; /* declared register -> number in the function, or PTX_NONE */
+    uint32_t looks_left; /* of PTX_LOOKS_MAX */
+    uint32_t *numbers;   /* declared register -> number in the function, or PTX_NONE */
     uint32_t number_count, number_capacity;
 
     uint32_t function; /* being parsed, or PTX_NONE */
@@ -91,7 +92,9 @@ bool parser_goes_on(const struct parser *parser);
 /* ptx_names.c */
 void names_declare(struct parser *parser, struct name name);
 /* The declaration that `text` means, or NULL; *number: of a range, which register. */
-const struct name *names_find(const struct parser *parser, struct slice text, uint32_t *number);
+const struct name *names_find(struct parser *parser, struct slice text, uint32_t *number);
+/* One look more at a name that may be the one wanted; false where there were too many. */
+bool names_look(struct parser *parser);
 /* Forgets what was declared since there were `count`. */
 void names_leave(struct parser *parser, uint32_t count);
 /* The number, in the function, of register `number` of this declaration; of vectors

@@ -14,7 +14,7 @@
 #include "common/buffer.h"
 #include "common/mem.h"
 
-enum { MUTATIONS = 300, FATBINS_MAX = 1024 };
+enum { MUTATIONS = 300, FATBINS_MAX = 64 };
 
 struct file {
     uint8_t *data;
@@ -241,6 +241,25 @@ static void test_fatbins_beyond_the_limit_are_refused(void **state)
     buffer_release(&fatbins);
 }
 
+/* A few lines of text in each, which become a quarter of a gibibyte. */
+static void test_images_that_take_too_much_memory_are_refused(void **state)
+{
+    static const struct part part = {
+        1, 90, 0x11,
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.global .u8 g[200000000] = {1};\n"};
+    struct image_set set = {0};
+    struct buffer fatbins = {0};
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        add_fatbin(&fatbins, &part, 1);
+    }
+    struct file file = make_elf(fatbins.data, fatbins.size_bytes);
+    assert_int_equal(image_set_read(&set, file.data, file.size_bytes, &err), ERR_TOO_LARGE);
+    free(file.data);
+    buffer_release(&fatbins);
+}
+
 static void test_files_without_fatbins_have_no_images(void **state)
 {
     static const char text[] = "not an ELF file, but longer than the header of one, which has 64";
@@ -303,6 +322,7 @@ int main(void)
         cmocka_unit_test(test_what_cannot_be_unpacked_is_refused),
         cmocka_unit_test(test_a_fatbin_beyond_its_section_is_refused),
         cmocka_unit_test(test_fatbins_beyond_the_limit_are_refused),
+        cmocka_unit_test(test_images_that_take_too_much_memory_are_refused),
         cmocka_unit_test(test_files_without_fatbins_have_no_images),
         cmocka_unit_test(test_broken_files_never_harm_the_reader),
     };
