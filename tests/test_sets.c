@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-enum { WORLD = 2, SETS = 5, ITEMS = 100 };
+enum { WORLD = 2, SETS = 5, MANY = 40, BATCH = 16, ITEMS = 100 };
 
 struct fixture {
     struct run *run;
@@ -48,6 +48,8 @@ static int tear_down(void **state)
     return 0;
 }
 
+static int64_t judge_ms = 60000;
+
 static struct sets *open_sets(struct fixture *fixture, uint64_t seed, uint64_t memory_bytes)
 {
     struct sets *sets = NULL;
@@ -56,8 +58,9 @@ static struct sets *open_sets(struct fixture *fixture, uint64_t seed, uint64_t m
                                    .layouts = &fixture->layouts,
                                    .seed = seed,
                                    .count = SETS,
-                                   .kept_max = SETS,
+                                   .kept_max = MANY,
                                    .memory_bytes = memory_bytes,
+                                   .judge_ms = judge_ms,
                                    .alive = count_life,
                                    .context = fixture};
 
@@ -156,6 +159,32 @@ static void test_right_outputs_are_right_and_the_first_wrong_call_is_named(void 
     sets_close(sets);
 }
 
+/* Of 40 calls with outputs that nobody wrote, and no time: 16 are judged, and not the first ones.
+ */
+static void test_without_time_some_calls_are_judged_that_the_seed_chooses(void **state)
+{
+    struct fixture *fixture = *state;
+    int first[2] = {0};
+
+    judge_ms = -1;
+    for (uint64_t seed = 0; seed < 2; seed++) {
+        struct sets *sets = open_sets(fixture, 3 + seed, UINT64_MAX);
+        struct verdict_detail detail = {0};
+        struct error err = {0};
+        for (int i = 0; i < MANY; i++) {
+            uint8_t *images = sets_keep(sets, i % SETS, 0x55);
+            assert_non_null(images);
+            memset(images, 0x55, 2 * fixture->layouts.outputs.slot_bytes);
+        }
+        assert_int_equal(sets_judge(sets, &first[seed], &detail, &err), OK);
+        assert_true(first[seed] >= 0);
+        assert_true(first[seed] <= MANY - BATCH);
+        sets_close(sets);
+    }
+    judge_ms = 60000;
+    assert_true(first[0] > 0 || first[1] > 0);
+}
+
 /* ---- crowd ---- */
 
 static void square(void *context, size_t item)
@@ -217,6 +246,8 @@ int main(void)
             test_there_are_fewer_sets_where_memory_is_short_but_one_at_least, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             test_right_outputs_are_right_and_the_first_wrong_call_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_without_time_some_calls_are_judged_that_the_seed_chooses, set_up, tear_down),
         cmocka_unit_test(test_every_item_is_worked_on_once),
         cmocka_unit_test(test_a_child_that_dies_is_an_error),
         cmocka_unit_test(test_memory_that_there_is_not_is_refused),

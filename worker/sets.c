@@ -1,10 +1,13 @@
 #include "worker/sets.h"
 
+#include "common/clock.h"
 #include "common/mem.h"
 #include "worker/crowd.h"
 
 #include <assert.h>
 #include <stdlib.h>
+
+enum { JUDGE_BATCH = 16 }; /* as many as work at once */
 
 /* What a child finds out about one call. */
 struct finding_of_call {
@@ -15,6 +18,7 @@ struct finding_of_call {
 struct kept {
     int set;
     uint8_t poison;
+    bool is_judged;
 };
 
 struct sets {
@@ -24,6 +28,8 @@ struct sets {
     uint8_t *inputs, *outputs;
     struct finding_of_call *findings;
     struct kept *kept;
+    int *order; /* in which they are judged */
+    int judged; /* so many of them already */
 };
 
 static int at_most(int wanted, uint64_t memory_bytes, uint64_t each_bytes)
@@ -85,6 +91,7 @@ enum status sets_open(struct sets **sets, const struct sets_options *options, st
     made->count = at_most(options->count, options->memory_bytes, made->set_bytes);
     made->kept_max = at_most(options->kept_max, options->memory_bytes, made->kept_bytes);
     made->kept = xcalloc((size_t)made->kept_max, sizeof *made->kept);
+    made->order = xcalloc((size_t)made->kept_max, sizeof *made->order);
     enum status status =
         crowd_memory((void **)&made->inputs, made->set_bytes * (uint64_t)made->count, err);
     if (status == OK) {
@@ -117,6 +124,7 @@ void sets_close(struct sets *sets)
     crowd_forget(sets->outputs, sets->kept_bytes * (uint64_t)sets->kept_max);
     crowd_forget(sets->findings, sizeof *sets->findings * (size_t)sets->kept_max);
     free(sets->kept);
+    free(sets->order);
     free(sets);
 }
 
@@ -146,9 +154,10 @@ uint8_t *sets_keep(struct sets *sets, int set, uint8_t poison)
     return sets->outputs + (uint64_t)sets->kept_count++ * sets->kept_bytes;
 }
 
-static void judge_one(void *context, size_t item)
+static void judge_one(void *context, size_t number)
 {
     const struct sets *sets = context;
+    size_t item = (size_t)sets->order[(size_t)sets->judged + number];
     const struct run *run = sets->options.run;
     const struct layout *outputs = &sets->options.layouts->outputs;
     struct tensor in[WORLD_MAX][PLAN_TENSORS_MAX];
@@ -171,22 +180,47 @@ static void judge_one(void *context, size_t item)
     expectation_close(expectation);
 }
 
+/* An order that nobody knows who does not know the seed. */
+static void shuffle(struct sets *sets)
+{
+    uint64_t state = sets->options.seed;
+
+    for (int i = 0; i < sets->kept_count; i++) {
+        state = (state ^ (state >> 30)) * UINT64_C(0xbf58476d1ce4e5b9) + 1;
+        int other = (int)((state >> 33) % (uint64_t)(i + 1));
+        sets->order[i] = sets->order[other];
+        sets->order[other] = i;
+    }
+}
+
 enum status sets_judge(struct sets *sets, int *wrong, struct verdict_detail *detail,
                        struct error *err)
 {
-    struct crowd_work work = {
-        .items = (size_t)sets->kept_count, .one = judge_one, .alive = alive, .context = sets};
-    enum status status = crowd_run(&work, err);
+    int64_t started_ms = clock_monotonic_ms();
+    enum status status = OK;
 
-    if (status != OK) {
-        return status;
+    shuffle(sets);
+    for (sets->judged = 0; sets->judged < sets->kept_count && status == OK;) {
+        int left = sets->kept_count - sets->judged;
+        struct crowd_work work = {.items = (size_t)(left < JUDGE_BATCH ? left : JUDGE_BATCH),
+                                  .one = judge_one,
+                                  .alive = alive,
+                                  .context = sets};
+        status = crowd_run(&work, err);
+        for (size_t i = 0; i < work.items; i++) {
+            sets->kept[sets->order[(size_t)sets->judged + i]].is_judged = true;
+        }
+        sets->judged += (int)work.items;
+        if (clock_monotonic_ms() - started_ms > sets->options.judge_ms) {
+            break;
+        }
     }
     *wrong = -1;
-    for (int i = 0; i < sets->kept_count && *wrong < 0; i++) {
-        if (sets->findings[i].judgement != JUDGED_RIGHT) {
+    for (int i = 0; i < sets->kept_count && *wrong < 0 && status == OK; i++) {
+        if (sets->kept[i].is_judged && sets->findings[i].judgement != JUDGED_RIGHT) {
             *wrong = i;
             *detail = sets->findings[i].detail;
         }
     }
-    return OK;
+    return status;
 }

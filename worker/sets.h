@@ -19,6 +19,7 @@ struct sets_options {
     int count;             /* wanted */
     int kept_max;          /* calls whose outputs are kept, at most */
     uint64_t memory_bytes; /* for inputs, and again for outputs: there may be fewer of both */
+    int64_t judge_ms;
     void (*alive)(void *context);
     void *context;
 };
@@ -33,7 +34,8 @@ const uint8_t *sets_inputs(const struct sets *sets, int set, int rank);
 /* Where the images of the ranks' output slots go, one behind the other; NULL: no room for more. */
 uint8_t *sets_keep(struct sets *sets, int set, uint8_t poison);
 
-/* The first kept call that is wrong, or -1. */
+/* The first kept call that is wrong, or -1. Where judging all would take longer than judge_ms, as
+ * many as that allows (a batch at least), which ones only the seed tells. */
 enum status sets_judge(struct sets *sets, int *wrong, struct verdict_detail *detail,
                        struct error *err);
 int sets_kept(const struct sets *sets);

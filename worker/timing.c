@@ -21,6 +21,7 @@ enum {
     ROUNDS_MAX = 2 * LATENCY_ROUNDS,
     PASSES_MAX = 5,
     MEMORY_MAX_MIB = 3072,
+    JUDGE_MS = 10000,
 };
 #define LONG_US 50000.0
 
@@ -309,6 +310,7 @@ static enum status run_steps(struct stage *stage, struct error *err)
         .count = WARM_SETS + LATENCY_ROUNDS + THROUGHPUT_ROUNDS * THROUGHPUT_CALLS,
         .kept_max = 2 * LATENCY_ROUNDS + THROUGHPUT_ROUNDS * THROUGHPUT_CALLS,
         .memory_bytes = (uint64_t)MEMORY_MAX_MIB << 20,
+        .judge_ms = JUDGE_MS,
         .alive = show_life,
         .context = stage};
     struct timing timing = {0};
