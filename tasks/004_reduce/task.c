@@ -1,4 +1,5 @@
 #include "tasks/declare.h"
+#include "tasks/oracle_move.h"
 #include "tasks/oracle_reduce.h"
 
 #include <math.h>
@@ -7,12 +8,6 @@ enum { M, N, ROOT };
 enum { X };
 enum { Y };
 enum { ROUNDING, EXACT };
-
-/* The root is the last rank at "check", so that a rank 0 which is taken for granted shows. */
-static void derive(struct run *run)
-{
-    run->dim[ROOT] = run_at(run, "check") ? run->world - 1 : 0;
-}
 
 static void declare(const struct run *run, int rank, struct plan *plan)
 {
@@ -71,7 +66,7 @@ const struct task task_reduce = {
                        .ranks = RANKS_ROOT,
                        .tolerance = &sum_tolerance,
                        .exact_variants = SET_OF(EXACT)}},
-    .derive = derive,
+    .derive = derive_root,
     .declare = declare,
     .fill = fill,
     .oracle = oracle,

@@ -10,6 +10,7 @@
 #               through MPS and in the simulator: right by the oracle, and the same bits
 # baselines     every task's baseline against its oracle: NCCL on 1 GPU, our libnccl on 2 and 4
 #               ranks that share it through MPS
+# submissions   those of tests/submissions that are written to win, likewise
 # fixtures      right and wrong submissions on 2 and 4 ranks that share the GPU
 # timing        the judge's clock on one rank, against programs of their own that do the same
 # judge         every fixture on hardware, ranks taking turns on the GPU
@@ -147,6 +148,22 @@ baselines()
             evaluate baselines "$task/baseline.cu" "$(basename "$task")" $world cuda-shared accepted
         done
     done
+    stop_mps
+}
+
+submissions()
+{
+    sed -n 's/^\([a-z_A-Z0-9]*\)	\([a-z_A-Z0-9]*\)	.*	accepted	.*/\1 \2/p' tests/submissions/expected.tsv \
+        >"$scratch/submissions"
+    while read -r file task; do
+        evaluate submissions "tests/submissions/$file.cu" "$task" 1 cuda accepted
+    done <"$scratch/submissions"
+    start_mps
+    while read -r file task; do
+        for world in 2 4; do
+            evaluate submissions "tests/submissions/$file.cu" "$task" $world cuda-shared accepted
+        done
+    done <"$scratch/submissions"
     stop_mps
 }
 
@@ -332,7 +349,7 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 ls /dev/nvidia* 2>/dev/null | tr '\n' ' '
 ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -n 1
 "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" --version | sed -n 's/^Build //p'
-[ $# -gt 0 ] || set -- differential ranks baselines fixtures timing judge sandbox api
+[ $# -gt 0 ] || set -- differential ranks baselines submissions fixtures timing judge sandbox api
 case " $* " in *" sandbox "*) ;; *) layers : ;; esac
 for part in "$@"; do
     same=0
