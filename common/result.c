@@ -372,11 +372,13 @@ static bool is_same_text(const char *a, const char *b)
 
 bool result_has_finding(const struct result *result, const struct finding *finding)
 {
+    bool has_place = finding->source != NULL && finding->source[0] != 0;
+
     for (size_t i = 0; i < result->finding_count; i++) {
         const struct finding *row = &result->findings[i];
         if (row->rank == finding->rank && is_same_text(row->kind, finding->kind) &&
             is_same_text(row->source, finding->source) &&
-            is_same_text(row->message, finding->message)) {
+            (has_place || is_same_text(row->message, finding->message))) {
             return true;
         }
     }

@@ -185,6 +185,6 @@ void result_add_fault(struct result *result, struct fault fault);
 void result_add_finding(struct result *result, struct finding finding);
 void result_add_traffic(struct result *result, const struct traffic *traffic);
 void result_add_timing(struct result *result, struct timing timing);
-/* A finding that says the same of the same rank and place is there. */
+/* A finding of that kind is there, of the same rank and place, or, without one, the same words. */
 bool result_has_finding(const struct result *result, const struct finding *finding);
 void result_add_flag(struct result *result, const char *flag);

@@ -114,15 +114,21 @@ struct cta {
     bool has_released;         /* a barrier let groups go */
     uint64_t snapshot, state;  /* proof.c */
     bool has_returned;
+    bool is_whole;     /* all of its shared memory was written */
+    uint32_t checks;   /* of that: defined.c */
     uint32_t position; /* in the grid's `live` */
     struct cta *next;  /* of the spare ones */
     struct warp warps[];
 };
 
+/* What is reported of an instruction once for each device. */
+enum noted { NOTED_UNDEFINED = 1, NOTED_BARRIER = 2, NOTED_MEMBERS = 4, NOTED_LANES = 8 };
+
 /* A kernel ready to run: handlers are in its insns, constants broadcast. */
 struct bound {
     const struct kernel *kernel;
     uint8_t *constants;
+    uint8_t *noted;    /* [device * insn_count + insn]: enum noted, what was reported of it */
     uint32_t *writers; /* [device * insn_count + insn]: the name of a store; 0: not yet used */
     char *unsupported; /* what has no handler; NULL: nothing */
     bool is_bound;
@@ -210,6 +216,7 @@ struct engine {
     uint64_t ticks;
     uint64_t sweeps;
     /* proof.c */
+    bool is_supposing; /* CTAs start whatever is resident, nothing is noted: waits.c */
     bool is_watching;  /* stores compare, so that `changes` is exact */
     uint64_t changes;  /* of memory, at least; exactly while watching */
     uint64_t progress; /* CTAs that started or ended */

@@ -116,6 +116,30 @@ uint32_t engine_writer(struct warp *warp, const struct insn *insn)
     return *writer;
 }
 
+static size_t place_of(const struct warp *warp, const struct insn *insn)
+{
+    const struct kernel *kernel = warp->grid->bound->kernel;
+
+    return (size_t)warp->grid->device->index * kernel->insn_count + (size_t)(insn - kernel->insns);
+}
+
+bool engine_has_noted(const struct warp *warp, const struct insn *insn, enum noted what)
+{
+    const uint8_t *noted = warp->grid->bound->noted;
+
+    return noted && noted[place_of(warp, insn)] & what;
+}
+
+void engine_set_noted(struct warp *warp, const struct insn *insn, enum noted what)
+{
+    struct bound *bound = warp->grid->bound;
+
+    if (!bound->noted) {
+        bound->noted = xcalloc((size_t)warp->engine->options.devices, bound->kernel->insn_count);
+    }
+    bound->noted[place_of(warp, insn)] |= (uint8_t)what;
+}
+
 uint32_t engine_copy_writer(struct engine *engine, int rank, const char *what)
 {
     for (uint32_t i = 1; i < engine->writer_count; i++) {
@@ -221,7 +245,7 @@ void engine_note(struct engine *engine, int rank, const char *kind, const char *
             return;
         }
     }
-    if (engine->note_count == NOTES_MAX) {
+    if (engine->note_count == NOTES_MAX || engine->is_supposing) {
         return;
     }
     if (!engine->notes) {

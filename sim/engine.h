@@ -66,6 +66,7 @@ struct mapping {
     int owner;                    /* device whose memory it is; -1: host memory */
     int access;                   /* MAP_READ | MAP_WRITE */
     uint32_t allocation;          /* number that names it in reports */
+    bool starts_undefined;        /* the client may not rely on what is there at first */
     const char *label;            /* "", or what reports call it: "symm 0", "input x"; borrowed */
     uint8_t *replicas[WORLD_MAX]; /* of a multicast mapping; all NULL: it is none */
 };
@@ -139,6 +140,11 @@ enum engine_outcome engine_run(struct engine *engine, int sweeps);
 /* After ENGINE_STUCK or ENGINE_NO_FUEL: where the live warps stand, one row per rank and place.
  * `waits` is allocated, its strings too (wait_release in result.h). */
 void engine_waits(struct engine *engine, struct wait **waits, size_t *count);
+
+/* After ENGINE_STUCK: what is wrong with a grid whose CTAs cannot all be resident, where some grid
+ * would end if they could: that is tried. The caller frees it; NULL: that is not the cause. Nothing
+ * but reports may follow. */
+char *engine_residency(struct engine *engine);
 
 /* Findings and traffic so far, appended in a fixed order to `result`. */
 void engine_report(const struct engine *engine, struct result *result);

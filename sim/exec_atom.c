@@ -28,7 +28,7 @@ static void finish(struct warp *warp, const struct insn *insn, uint32_t mask,
                    const struct access *access, uint32_t element_bytes, uint64_t changes)
 {
     warp->engine->changes += changes;
-    if (changes) {
+    if (changes || (access->region && access->region->is_undefined)) {
         access_wrote(warp, access, mask, element_bytes * insn->vector);
     }
     if (insn->op == OP_RED && warp->rests_after_store) {

@@ -169,6 +169,7 @@ void bound_release(struct bound *bound)
 {
     free(bound->constants);
     free(bound->writers);
+    free(bound->noted);
     free(bound->unsupported);
     *bound = (struct bound){0};
 }

@@ -158,7 +158,8 @@ static void finish_store(struct warp *warp, const struct insn *insn, uint32_t ma
                          const struct access *access, uint32_t size_bytes, uint64_t changes)
 {
     warp->engine->changes += changes;
-    if (changes || !warp->engine->is_watching) {
+    bool may_define = access->region && access->region->is_undefined;
+    if (changes || !warp->engine->is_watching || may_define) {
         access_wrote(warp, access, mask, size_bytes);
     }
     if (insn->sem != SEM_WEAK && warp->rests_after_store) {

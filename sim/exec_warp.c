@@ -2,12 +2,44 @@
 #include "sim/exec.h"
 #include "sim/schedule.h"
 
-#include <stdio.h>
+#include "common/mem.h"
+
 #include <stdlib.h>
+
+/* Once for each instruction and device. */
+static void note_once(struct warp *warp, const struct insn *insn, enum noted what, char *message)
+{
+    if (!engine_has_noted(warp, insn, what)) {
+        char *source = source_of(warp->grid, insn);
+        engine_set_noted(warp, insn, what);
+        engine_note(warp->engine, warp->space->rank,
+                    what == NOTED_LANES ? "shfl_mask" : "member_mask", source, message);
+        free(source);
+    }
+    free(message);
+}
+
+/* What is undefined about the member mask `wanted` of the lanes `same`, while `mask` execute. */
+static void check_members(struct warp *warp, const struct insn *insn, uint32_t mask, uint32_t same,
+                          uint32_t wanted)
+{
+    if (same & ~wanted) {
+        note_once(warp, insn, NOTED_MEMBERS,
+                  xasprintf("lanes %#x name the mask %#x, in which they are not (block %lu, warp "
+                            "%u)",
+                            same & ~wanted, wanted, warp->cta->index, warp->index));
+    } else if (wanted & mask & ~same) {
+        note_once(warp, insn, NOTED_MEMBERS,
+                  xasprintf("lanes %#x name the mask %#x, but lanes %#x of it name another one "
+                            "(block %lu, warp %u)",
+                            same, wanted, wanted & mask & ~same, warp->cta->index, warp->index));
+    }
+}
 
 /* Lanes of one member mask wait until all of them that live are there. Returns those of `mask`
  * that go on now; `members[lane]` is each lane's mask. */
-static uint32_t converged(struct warp *warp, uint32_t mask, const uint32_t *members)
+static uint32_t converged(struct warp *warp, const struct insn *insn, uint32_t mask,
+                          const uint32_t *members)
 {
     uint32_t ready = 0;
 
@@ -20,6 +52,7 @@ static uint32_t converged(struct warp *warp, uint32_t mask, const uint32_t *memb
         }
         same &= left;
         left &= ~same;
+        check_members(warp, insn, mask, same, wanted);
         if (wanted & warp->live & ~mask) {
             warp_wait(warp, same, GROUP_CONVERGE)->members = wanted;
         } else {
@@ -38,9 +71,12 @@ static uint32_t meet(struct warp *warp, const struct insn *insn, uint32_t mask, 
     const uint32_t *members = SOURCE(uint32_t, source);
     uint32_t first = members[__builtin_ctz(mask)];
     if (insn->args[insn->dst_count + source] < 0 && (first & warp->live & ~mask) == 0) {
+        if (mask & ~first) {
+            check_members(warp, insn, mask, mask, first);
+        }
         return mask;
     }
-    return converged(warp, mask, members);
+    return converged(warp, insn, mask, members);
 }
 
 /* Calls `run(warp, insn, lanes)` for the lanes of each member mask apart. */
@@ -64,13 +100,10 @@ static void for_each_team(struct warp *warp, const struct insn *insn, uint32_t m
 
 static void report_lanes(struct warp *warp, const struct insn *insn, uint32_t mask)
 {
-    char *source = source_of(warp->grid, insn);
-    char message[128];
-
-    (void)snprintf(message, sizeof(message),
-                   "shfl reads a lane that does not take part: lanes %#x execute it", mask);
-    engine_note(warp->engine, warp->space->rank, "shfl_mask", source, message);
-    free(source);
+    note_once(warp, insn, NOTED_LANES,
+              xasprintf("shfl reads a lane that does not take part: lanes %#x execute it (block "
+                        "%lu, warp %u)",
+                        mask, warp->cta->index, warp->index));
 }
 
 /* Which lane each one reads, as the PTX manual's pseudocode has it. */

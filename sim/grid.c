@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "sim/defined.h"
 #include "sim/exec.h"
 #include "sim/schedule.h"
 
@@ -165,12 +166,16 @@ struct cta *cta_start(struct grid *grid)
     cta->barriers_waiting = 0;
     cta->has_released = false;
     cta->has_returned = false;
+    cta->is_whole = false;
+    cta->checks = 0;
     memset(cta->barriers, 0, sizeof(cta->barriers));
     for (int i = 0; i < BARRIERS; i++) {
         cta->barriers[i].all = true;
     }
-    /* What a CTA finds in shared memory is nothing to rely on: NaN, not the last one's values. */
-    memset(cta->shared, 0xff, grid->shared_bytes);
+    /* What a CTA finds there is nothing to rely on: NaN, not the last one's values. */
+    defined_forget(cta->shared, aligned(grid->shared_bytes));
+    defined_forget(cta->local,
+                   (size_t)grid->warp_count * WARP_LANES * grid->bound->kernel->local_bytes);
     for (uint32_t i = 0; i < cta->warp_count; i++) {
         warp_prepare(cta, &cta->warps[i], i);
     }

@@ -29,9 +29,10 @@ struct object {
     int memory_fd; /* of pinned host memory; else -1 */
     int device;    /* whose memory it is; -1: host memory */
     int references;
-    bool is_shared;      /* once exported: other clients may reach it */
-    struct wire_key key; /* zero: not exported by it */
-    int token_fd;        /* -1: has none */
+    bool starts_undefined; /* as cudaMalloc gives it, whatever the bytes are */
+    bool is_shared;        /* once exported: other clients may reach it */
+    struct wire_key key;   /* zero: not exported by it */
+    int token_fd;          /* -1: has none */
     dev_t token_device;
     ino_t token_inode;
     uint32_t allocation;

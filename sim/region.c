@@ -47,6 +47,7 @@ static enum status map(struct client *client, struct region *region, struct erro
                               .owner = object->device,
                               .access = region->access,
                               .allocation = object->allocation,
+                              .starts_undefined = object->starts_undefined,
                               .label = region->label};
 
     if (!object->is_multicast) {

@@ -184,13 +184,16 @@ void report_stuck(struct machine *machine, enum verdict verdict, const char *rea
             add_host_wait(&result, client);
         }
     }
-    if (reason) {
-        result.reason = xstrdup(reason);
+    char *residency = verdict == VERDICT_DEADLOCK ? engine_residency(machine->engine) : NULL;
+    if (reason || residency) {
+        result.reason = xstrdup(reason ? reason : "residency");
     }
-    result.message = xasprintf(verdict == VERDICT_DEADLOCK
-                                   ? "no rank can go on: %zu places where one waits"
-                                   : "the fuel is used up: %zu places where a rank stands",
-                               result.wait_count);
+    result.message = residency
+                         ? residency
+                         : xasprintf(verdict == VERDICT_DEADLOCK
+                                         ? "no rank can go on: %zu places where one waits"
+                                         : "the fuel is used up: %zu places where a rank stands",
+                                     result.wait_count);
     write_line(machine, &result);
     result_release(&result);
 }

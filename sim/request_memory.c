@@ -38,6 +38,7 @@ static int handle_malloc(struct channel *channel, struct wire_reply *reply)
     if (status) {
         return result_of(status);
     }
+    object->starts_undefined = true;
     status =
         region_add_private(channel->client, object, REGION_PRIVATE, &reply->pointer.address, &err);
     object_release(object);

@@ -131,7 +131,8 @@ static void start_ctas(struct engine *engine, struct grid *grid, const struct te
     uint64_t starts = tempo->starts;
 
     while (grid->state == GRID_RUNNING && grid->ctas_started < grid->cta_count && starts-- > 0 &&
-           device->used + grid->cost <= capacity && has_bytes(engine, grid) && !must_look(engine)) {
+           (engine->is_supposing || device->used + grid->cost <= capacity) &&
+           has_bytes(engine, grid) && !must_look(engine)) {
         cta_visit(engine, cta_start(grid), tempo);
     }
 }

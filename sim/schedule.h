@@ -39,6 +39,9 @@ void barrier_arrive(struct warp *warp, const struct insn *insn, uint32_t mask,
 /* After lanes exited: what waited for them may be complete. */
 void barrier_recheck(struct cta *cta);
 
+/* Nothing can move: notes where the CTA's threads wait at different barriers. */
+void barrier_note_stuck(const struct cta *cta);
+
 /* ---- grid.c ---- */
 
 void engine_end_grids(struct engine *engine, const struct space *space);
@@ -67,6 +70,9 @@ uint64_t engine_delay(struct engine *engine);
 /* The number that names what `insn` writes. */
 uint32_t engine_writer(struct warp *warp, const struct insn *insn);
 uint32_t engine_copy_writer(struct engine *engine, int rank, const char *what);
+/* Whether that was noted of `insn` on this device. */
+bool engine_has_noted(const struct warp *warp, const struct insn *insn, enum noted what);
+void engine_set_noted(struct warp *warp, const struct insn *insn, enum noted what);
 /* Adds a finding once. */
 void engine_note(struct engine *engine, int rank, const char *kind, const char *source,
                  const char *message);

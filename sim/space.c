@@ -216,6 +216,7 @@ enum status space_map(struct space *space, const struct mapping *mapping, struct
     region->host = mapping->host;
     region->owner = mapping->owner;
     region->access = mapping->host ? mapping->access : 0; /* multicast: by multimem only */
+    region->is_undefined = mapping->starts_undefined && space->rank >= 0;
     region->mapping = *mapping;
     region->memory = memory_open(space->engine, mapping->host, mapping->size_bytes);
     for (int i = 0; i < WORLD_MAX; i++) {

@@ -19,6 +19,8 @@ struct memory {
     uint64_t size_bytes;
     uint32_t *writers;
     bool is_unwatched; /* there was no room for it */
+    bool is_whole;     /* every word has a writer */
+    uint64_t checks;   /* of that: defined.c */
     int references;
     struct memory *next;
 };
@@ -28,6 +30,7 @@ struct region {
     uint8_t *host;
     int owner;
     int access;
+    bool is_undefined; /* but for what has a writer */
     struct memory *memory;
     struct memory *replicas[WORLD_MAX]; /* of a multicast mapping: those of the members */
     struct mapping mapping;

@@ -270,7 +270,9 @@ static void describe_barrier(const struct warp *warp, const struct group *group,
 
     wait->address = xasprintf("barrier %d", group->barrier);
     wait->value = xasprintf("%u threads", barrier->lanes + barrier->arrived);
-    wait->wanted = xasprintf("%u threads", expected);
+    wait->wanted = expected > cta->live_lanes ? xasprintf("%u threads, of which %u have exited",
+                                                          expected, expected - cta->live_lanes)
+                                              : xasprintf("%u threads", expected);
 }
 
 static void describe_group(struct warp *warp, const struct group *group, struct rows *rows)
@@ -303,21 +305,19 @@ static void describe_group(struct warp *warp, const struct group *group, struct 
 }
 
 /* CTAs that cannot start while those that are resident stay. */
+static bool has_unstarted(const struct grid *grid)
+{
+    return grid->ctas_started < grid->cta_count && grid->delay == 0;
+}
+
 static void describe_residency(struct grid *grid, struct rows *rows)
 {
-    struct engine *engine = grid->engine;
     uint64_t left = grid->cta_count - grid->ctas_started;
-    uint64_t fits = (uint64_t)DEVICE_CAPACITY * (uint64_t)engine->options.sm_count / grid->cost;
 
-    if (left == 0 || grid->delay > 0) {
+    if (!has_unstarted(grid)) {
         return;
     }
     char *name = kernel_text(grid->bound->kernel);
-    char *message = xasprintf("%lu of %lu CTAs of %s have not started: at most %lu are resident at "
-                              "once, and those that are do not end",
-                              left, grid->cta_count, name, fits);
-    engine_note(engine, grid->launch.space->rank, "residency", "", message);
-    free(message);
     struct wait wait = {
         .rank = grid->launch.space->rank < 0 ? -1 : grid->device->index,
         .where = xstrdup("residency"),
@@ -331,6 +331,64 @@ static void describe_residency(struct grid *grid, struct rows *rows)
         .wanted = xasprintf("%lu CTAs resident", grid->cta_count),
     };
     add_row(rows, &wait);
+}
+
+static char *residency_text(const struct grid *grid)
+{
+    uint64_t per_sm = DEVICE_CAPACITY / grid->cost;
+    uint64_t sm_count = (uint64_t)grid->engine->options.sm_count;
+    char *name = kernel_text(grid->bound->kernel);
+    char *text = xasprintf(
+        "rank %d: grid of %lu CTAs of %s, %lu can be resident (%lu SMs x %lu); those that "
+        "are wait for CTA %lu and on, which never started",
+        grid->device->index, grid->cta_count, name, per_sm * sm_count, sm_count, per_sm,
+        grid->ctas_started);
+
+    free(name);
+    return text;
+}
+
+static const struct grid *first_unstarted(const struct engine *engine)
+{
+    for (int i = 0; i < engine->options.devices; i++) {
+        for (const struct grid *grid = engine->devices[i].grids; grid; grid = grid->next) {
+            if (grid->state == GRID_RUNNING && has_unstarted(grid)) {
+                return grid;
+            }
+        }
+    }
+    return NULL;
+}
+
+char *engine_residency(struct engine *engine)
+{
+    enum { SWEEPS = 4096 };
+    const uint64_t instructions_max = 100000000;
+    const struct grid *grid = first_unstarted(engine);
+    uint64_t traffic[WORLD_MAX][OWNERS][MECHANISMS];
+    uint64_t fuel = engine->options.fuel;
+
+    if (!grid) {
+        return NULL;
+    }
+    char *text = residency_text(grid);
+    for (int i = 0; i < engine->options.devices; i++) {
+        memcpy(traffic[i], engine->devices[i].traffic, sizeof(traffic[i]));
+    }
+    engine->is_supposing = true;
+    engine->is_watching = false;
+    engine->options.fuel = engine->instructions + instructions_max;
+    bool is_cause = engine_run(engine, SWEEPS) == ENGINE_RAN;
+    engine->options.fuel = fuel;
+    engine->is_supposing = false;
+    for (int i = 0; i < engine->options.devices; i++) {
+        memcpy(engine->devices[i].traffic, traffic[i], sizeof(traffic[i]));
+    }
+    if (!is_cause) {
+        free(text);
+        return NULL;
+    }
+    return text;
 }
 
 static int compare_ctas(const void *a, const void *b)
@@ -350,6 +408,7 @@ static void describe_grid(struct grid *grid, struct rows *rows)
     }
     qsort((void *)ctas, grid->live_count, sizeof(void *), compare_ctas);
     for (uint32_t i = 0; i < grid->live_count; i++) {
+        barrier_note_stuck(ctas[i]);
         for (uint32_t k = 0; k < ctas[i]->warp_count; k++) {
             struct warp *warp = &ctas[i]->warps[k];
             for (uint32_t n = 0; n < warp->group_count; n++) {

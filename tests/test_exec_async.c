@@ -4,7 +4,10 @@
 #define SHOWN "ld.shared.u32 %r5, [%r3]; st.global.u32 [%rd2], %r5;\n"
 #define SHOWN_AGAIN "ld.shared.u32 %r6, [%r3+128]; st.global.u32 [%rd2+128], %r6;\n"
 
-enum { WORDS = 128, UNTOUCHED = -1 };
+enum { WORDS = 128 };
+
+/* What a CTA finds in its shared memory. */
+#define UNTOUCHED UINT32_C(0xffedffed)
 
 /* Lane i copies word i to `words`, word 32 + i behind it, and shows what lies there. */
 static void run(const char *body, uint32_t shown[WORDS])
@@ -41,7 +44,7 @@ static void run(const char *body, uint32_t shown[WORDS])
 static void check(const uint32_t *shown, uint32_t first, bool is_there)
 {
     for (uint32_t i = 0; i < 32; i++) {
-        assert_int_equal(shown[i], is_there ? first + i : (uint32_t)UNTOUCHED);
+        assert_int_equal(shown[i], is_there ? first + i : UNTOUCHED);
     }
 }
 
@@ -98,12 +101,12 @@ static void test_a_thread_waits_for_its_own_copies_only(void **state)
     (void)state;
     run(COPY COMMIT "@%p1 cp.async.wait_group 0;\nbar.sync 0;\n" SHOWN, shown);
     for (uint32_t i = 0; i < 32; i++) {
-        assert_int_equal(shown[i], i < 16 ? i + 1 : (uint32_t)UNTOUCHED);
+        assert_int_equal(shown[i], i < 16 ? i + 1 : UNTOUCHED);
     }
     /* A lane's groups are counted by what it committed itself. */
     run(COPY COMMIT "@%p1 cp.async.commit_group;\ncp.async.wait_group 1;\n" SHOWN, shown);
     for (uint32_t i = 0; i < 32; i++) {
-        assert_int_equal(shown[i], i < 16 ? i + 1 : (uint32_t)UNTOUCHED);
+        assert_int_equal(shown[i], i < 16 ? i + 1 : UNTOUCHED);
     }
 }
 

@@ -72,6 +72,10 @@ check()
             select((.build_log // "") + (.run_log // "") | contains($text) | not)
             | "not in the log: \($text)"'
         ;;
+    finding=*)
+        jq -r --arg text "$text" '
+            (.findings // []) | map(.kind) | select(index($text) == null) | "findings \(.)"'
+        ;;
     *) echo "there is no check '$1'" ;;
     esac
 }
