@@ -134,7 +134,7 @@ struct result {
     enum verdict verdict;
     char *reason;  /* the sub-kind: "late_write", "fuel", "log", ... or NULL */
     char *message; /* one sentence for a person */
-    char *stage;   /* "build", "start", "setup", "check", "teardown" */
+    char *stage;   /* "build", "start", "setup", "check", "timing", "teardown" */
     char *case_name, *variant;
     int rank;                  /* -1: not one rank */
     char *output_digest;       /* accepted: of all outputs of the cases that are only checked; equal
