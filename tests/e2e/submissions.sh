@@ -2,7 +2,8 @@
 # timeout: 1800
 # The submissions that are written to win are accepted, and what an agent might write in their place
 # is refused for what is wrong with it: as tests/submissions/expected.tsv says. Without TESTS=all
-# only the former, on the ranks that the table says; with it on 1, 2, 4 and 8, and the latter, too.
+# only the former, on the ranks that the table says, under one schedule; with it on 1, 2, 4 and 8,
+# and the latter, too.
 #
 #   sh tests/e2e/submissions.sh            as above
 #   sh tests/e2e/submissions.sh NAME...    all lines of those, on the ranks that the table says
@@ -11,6 +12,8 @@ cd "$(dirname "$0")/../.."
 BUILD=${BUILD:-build}
 export BUILD
 table=tests/submissions/expected.tsv
+schedules=1
+[ "${TESTS:-}" != all ] || schedules=3
 
 # Evaluates line $1 of the table, on $2 ranks if given, and prints its line of TAP.
 one()
@@ -31,7 +34,7 @@ END
         ! cmp -s "tests/submissions/$name.cu" "$folder/solution.cu" || wrong="changes nothing"
     fi
     nice "$BUILD/bin/pkb-worker" --once "$folder/solution.cu" --task "$task" --world "$world" \
-        --device sim >"$result" 2>"$folder/log" || true
+        --device sim --schedules "$schedules" >"$result" 2>"$folder/log" || true
     wrong=$wrong$(
         jq -r --arg verdict "$verdict" --arg reason "$reason" --arg output "$output" '
             (select(.verdict != $verdict) | "verdict \(.verdict)"),
