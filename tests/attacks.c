@@ -104,7 +104,8 @@ static void await_build(struct build *build, struct box *box, struct capture *ou
     (void)capture_read(output);
 }
 
-void attacks_build(const char *source, size_t size_bytes, struct result *result, int *library)
+void attacks_build(const struct sandbox_node *node, const char *source, size_t size_bytes,
+                   struct result *result, int *library)
 {
     struct slot_lease slot = {.lock = -1};
     struct build build = {0};
@@ -112,8 +113,8 @@ void attacks_build(const char *source, size_t size_bytes, struct result *result,
     struct box *box = NULL;
     struct error err = {0};
 
-    require(slot_take(&slot, test_node()->uid_base, &err), &err);
-    struct build_options options = {.node = test_node(),
+    require(slot_take(&slot, node->uid_base, &err), &err);
+    struct build_options options = {.node = node,
                                     .slot = slot.number,
                                     .task = task_find("allreduce"),
                                     .dtype = DTYPE_BF16,

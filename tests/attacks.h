@@ -23,6 +23,7 @@ char *attacks_join(const char *const *files, size_t count, size_t *size_bytes);
 
 /* Builds a source as a worker does, for task allreduce. `library` is a sealed memory file, or -1
  * where the verdict is not accepted. */
-void attacks_build(const char *source, size_t size_bytes, struct result *result, int *library);
+void attacks_build(const struct sandbox_node *node, const char *source, size_t size_bytes,
+                   struct result *result, int *library);
 /* Runs a library on one rank. */
 void attacks_run(int library, struct result *result);

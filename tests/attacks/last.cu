@@ -12,6 +12,52 @@ static int attempt(void)
     return -1;
 }
 
+/* ---- at dlopen: the loader asks a resolver first, then constructors run ---- */
+
+static int resolved = 0;
+
+static int nothing(void)
+{
+    return 0;
+}
+
+extern "C" int (*resolve_nothing(void))(void)
+{
+    static const char name[] = "process_in_resolver";
+
+    if (strncmp((const char *)chosen, name, sizeof name - 1) == 0) {
+        pid_t child = (pid_t)syscall(SYS_fork);
+        if (child == 0) {
+            syscall(SYS_exit_group, 0);
+        }
+        resolved = child > 0;
+        if (child > 0) {
+            syscall(SYS_wait4, child, NULL, 0, NULL);
+        }
+    }
+    return nothing;
+}
+
+extern "C" int ifunc_nothing(void) __attribute__((ifunc("resolve_nothing")));
+
+ACT(process_in_resolver)
+{
+    return ifunc_nothing() + resolved;
+}
+
+static int act_early(void)
+{
+    return strncmp((const char *)chosen, "process_in_constructor", 22) == 0 ? act_make_process()
+                                                                            : 0;
+}
+
+static const int early = act_early();
+
+ACT(process_in_constructor)
+{
+    return early;
+}
+
 /* For the driver, outside: 1 worked, 0 refused, -1 there is no such act. */
 extern "C" __attribute__((visibility("default"))) int attack(void)
 {
