@@ -11,4 +11,7 @@
 CUresult pkb_cuda_refuse(const char *name);
 /* For our libnccl: what this thread queues from now on is NCCL's (1) or the program's own (0). */
 void pkb_sim_traffic_tag(int nccl);
+/* For pkb-rank: the event that this thread records next stands at the end of a pkb_run: what is
+ * still to run then on other streams is reported. */
+void pkb_sim_call_ends(void);
 #pragma GCC visibility pop

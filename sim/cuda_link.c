@@ -265,6 +265,13 @@ void pkb_sim_traffic_tag(int nccl)
     is_nccl = nccl != 0;
 }
 
+static _Thread_local bool is_call_end;
+
+void pkb_sim_call_ends(void)
+{
+    is_call_end = true;
+}
+
 CUresult link_call(struct link_call *call)
 {
     CUresult result = thread_enter();
@@ -273,6 +280,10 @@ CUresult link_call(struct link_call *call)
         return result;
     }
     call->request.is_nccl = is_nccl;
+    if (call->request.op == WIRE_EVENT_RECORD) {
+        call->request.is_call_end = is_call_end;
+        is_call_end = false;
+    }
     if (!exchange(thread_channel->fd, call)) {
         return CUDA_ERROR_UNKNOWN; /* simd has ended */
     }

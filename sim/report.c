@@ -200,9 +200,14 @@ void report_stuck(struct machine *machine, enum verdict verdict, const char *rea
 
 void report_finding(struct client *client, const char *kind, const char *message)
 {
-    result_add_finding(
-        &client->machine->last,
-        (struct finding){.kind = xstrdup(kind), .rank = client->rank, .message = xstrdup(message)});
+    struct finding finding = {
+        .kind = xstrdup(kind), .rank = client->rank, .message = xstrdup(message)};
+
+    if (result_has_finding(&client->machine->last, &finding)) {
+        finding_release(&finding);
+    } else {
+        result_add_finding(&client->machine->last, finding);
+    }
 }
 
 void report_last(struct machine *machine)

@@ -243,6 +243,7 @@ bool request_handle(struct channel *channel)
 int request_push(struct channel *channel, struct stream *stream, struct item *item, bool waits)
 {
     item->is_nccl = channel->request.is_nccl;
+    item->is_call_end = channel->request.is_call_end;
     item->launch.is_nccl = item->is_nccl;
     int result = stream_push(stream, item);
     bool is_deep = stream->item_count >= STREAM_DEPTH;

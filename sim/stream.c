@@ -3,6 +3,7 @@
 #include "common/mem.h"
 #include "sim/client.h"
 #include "sim/machine.h"
+#include "sim/report.h"
 #include "sim/work.h"
 
 #include <assert.h>
@@ -201,8 +202,65 @@ static bool can_start(const struct stream *stream)
     return work_is_ready(stream->client, stream->head);
 }
 
+static const char *kind_text(const struct item *item)
+{
+    switch (item->kind) {
+    case ITEM_KERNEL:
+        return "kernel";
+    case ITEM_COPY:
+        return "a copy";
+    case ITEM_SET:
+        return "a memset";
+    case ITEM_WRITE_VALUE:
+        return "a write of a value";
+    default:
+        return NULL; /* it does nothing by itself */
+    }
+}
+
+/* The first piece of work up to `sequence` that is not done. */
+static const struct item *first_left(const struct stream *stream, uint64_t sequence)
+{
+    for (const struct item *item = stream->head; item && item->sequence < sequence;
+         item = item->next) {
+        if (kind_text(item) && !item->is_nccl) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+/* Reports what was queued before `end` on other streams and is not done, the first of each. */
+static void report_left(struct client *client, const struct stream *stream, const struct item *end)
+{
+    int number = 0; /* of the streams, in the order of their making */
+
+    for (const struct stream *other = client->streams; other; other = other->next) {
+        const struct item *left = other == stream ? NULL : first_left(other, end->sequence);
+        number += !other->is_legacy;
+        if (!left) {
+            continue;
+        }
+        const struct kernel *kernel = left->launch.kernel;
+        const char *name = !kernel ? "" : kernel->demangled ? kernel->demangled : kernel->name;
+        char *where = other->is_legacy ? xstrdup("the legacy default stream")
+                                       : xasprintf("stream %d of the process", number);
+        char *message = xasprintf(
+            "%s%s%s on %s was %s when the work on ctx->stream was done: it was not joined "
+            "to it",
+            kind_text(left), kernel ? " " : "", name, where,
+            left->grid ? "still running" : "still waiting to run");
+        report_finding(client, "work_left_running", message);
+        free(message);
+        free(where);
+    }
+}
+
 static int run_head(struct stream *stream)
 {
+    if (stream->head->is_call_end) {
+        report_left(stream->client, stream, stream->head);
+    }
     int result = work_run(stream->client, stream->head);
 
     if (!is_running(stream->head)) {

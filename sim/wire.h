@@ -186,8 +186,9 @@ struct wire_request {
     uint32_t payload_bytes;
     uint64_t stream; /* WIRE_STREAM_LEGACY or an id */
     int32_t device;
-    uint32_t version; /* HELLO */
-    uint32_t is_nccl; /* what it moves counts as NCCL's */
+    uint32_t version;     /* HELLO */
+    uint32_t is_nccl;     /* what it moves counts as NCCL's */
+    uint32_t is_call_end; /* EVENT_RECORD: at the end of a pkb_run */
     union {
         struct wire_memory memory;
         struct wire_multicast multicast;

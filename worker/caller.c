@@ -19,6 +19,7 @@ struct caller {
     int (*run)(struct pkb_ctx *, const struct pkb_params *, const struct pkb_inputs *,
                const struct pkb_outputs *);
     void (*teardown)(struct pkb_ctx *);
+    void (*call_ends)(void); /* tells the simulator so; NULL: it is none */
     cudaEvent_t done[CHANNEL_CALLS_MAX];
     struct pkb_ctx ctx; /* of the run */
     void *inputs[CHANNEL_SLOTS][PLAN_TENSORS_MAX + 1];
@@ -37,6 +38,7 @@ enum status caller_open(struct caller **caller, const struct caller_options *opt
     struct caller *made = xcalloc(1, sizeof *made);
 
     made->options = *options;
+    *(void **)&made->call_ends = dlsym(RTLD_DEFAULT, "pkb_sim_call_ends");
     for (int i = 0; i < CHANNEL_CALLS_MAX; i++) {
         cudaError_t error = cudaEventCreateWithFlags(&made->done[i], cudaEventDisableTiming);
         if (error != cudaSuccess) {
@@ -167,6 +169,9 @@ enum status caller_call(struct caller *caller, int call, int slot, cudaEvent_t d
                             (const struct pkb_inputs *)caller->inputs[slot],
                             (const struct pkb_outputs *)caller->outputs[slot]);
     body.last_error = cudaGetLastError();
+    if (caller->call_ends != NULL) {
+        caller->call_ends();
+    }
     body.cuda_error = cudaEventRecord(done, caller->options.stream);
     return tell(caller, MESSAGE_RETURNED, &body, err);
 }
