@@ -415,9 +415,7 @@ bool access_resolve(struct warp *warp, const struct insn *insn, uint32_t mask,
             return false;
         }
     }
-    if (defined_is_asked(warp, request, access)) {
-        defined_check(warp, insn, mask, request, access);
-    }
+    defined_look(warp, insn, mask, request, access);
     if (request->kind != ACCESS_LOAD && (access->region || access->is_mixed)) {
         access->writer = engine_writer(warp, insn);
     }
@@ -471,9 +469,7 @@ uint8_t *access_place(struct warp *warp, const struct insn *insn, int lane,
     if (!resolve_lane(warp, insn, lane, request, &access)) {
         return NULL;
     }
-    if (defined_is_asked(warp, request, &access)) {
-        defined_check(warp, insn, 1u << lane, request, &access);
-    }
+    defined_look(warp, insn, 1u << lane, request, &access);
     if (request->kind != ACCESS_LOAD) {
         access.writer = access.regions[lane] ? engine_writer(warp, insn) : 0;
         access_wrote(warp, &access, 1u << lane, request->size_bytes);

@@ -13,7 +13,7 @@
 /* Fills `size_bytes`, rounded down to words, with what marks memory as not written. */
 void defined_forget(uint8_t *bytes, size_t size_bytes);
 
-/* Looks at what the lanes of `mask` are about to read. */
+/* The rest of defined_look, where there is anything to look at. */
 void defined_check(struct warp *warp, const struct insn *insn, uint32_t mask,
                    const struct access_request *request, const struct access *access);
 
@@ -31,4 +31,13 @@ static inline bool defined_is_asked(const struct warp *warp, const struct access
         return !warp->cta->is_whole;
     }
     return access->is_mixed || request->space == SPACE_LOCAL;
+}
+
+/* Looks at what the lanes of `mask` are about to read. */
+static inline void defined_look(struct warp *warp, const struct insn *insn, uint32_t mask,
+                                const struct access_request *request, const struct access *access)
+{
+    if (defined_is_asked(warp, request, access)) {
+        defined_check(warp, insn, mask, request, access);
+    }
 }

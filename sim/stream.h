@@ -50,7 +50,7 @@ struct item {
     enum item_kind kind;
     uint64_t sequence;
     bool is_nccl;
-    bool is_call_end; /* a record at the end of a pkb_run */
+    bool is_call_end;  /* a record at the end of a pkb_run */
     struct grid *grid; /* of a kernel that runs */
     struct launch launch;
     uint8_t *bytes; /* parameters of a kernel, or what a copy takes from the host; owned */
