@@ -73,8 +73,11 @@ enum stop_cause standstill_look(struct standstill *standstill,
         int64_t active_ns = now.active_ns[program] - standstill->active_ns[program];
         is_idle &= active_ns <= interval_ns * IDLE_PERCENT / 100;
     }
-    /* A simulator slows down who asks it in a loop, but who waits in a call does nothing at all. */
-    int busy = busiest(standstill, &now, evidence, is_idle ? 0 : interval_ns * BUSY_PERCENT / 100);
+    /* A simulator slows down who asks it in a loop, but who waits in a call does nothing at all. On
+     * GPUs, where no simulator ever ran, CUDA has threads that wake up now and then. */
+    bool is_simulated = !evidence->device_ending.has_ended;
+    int busy = busiest(standstill, &now, evidence,
+                       is_idle && is_simulated ? 0 : interval_ns * BUSY_PERCENT / 100);
     if (busy >= 0) {
         *rank = busy;
         return STOP_HOST_BUSY;
