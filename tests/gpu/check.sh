@@ -44,7 +44,7 @@ start_mps()
     export CUDA_MPS_PIPE_DIRECTORY=$scratch/mps CUDA_MPS_LOG_DIRECTORY=$scratch/mps-log
     mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
     chmod 1777 "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
-    nvidia-cuda-mps-control -d || echo "no MPS: ranks share the GPU by time slices"
+    nvidia-cuda-mps-control -d -multiuser-server || echo "no MPS: ranks share the GPU by time slices"
 }
 
 stop_mps()
