@@ -16,5 +16,6 @@ echo '#define REFUSE(name) \'
 echo '    int name(void); \'
 echo "    __attribute__((visibility(\"default\"))) int name(void) { return $refuse(#name); }"
 nm -D --defined-only "$real" |
-    awk '$2 == "T" || $2 == "W" { sub(/@.*/, "", $3); print $3 }' | grep -E '^(cu|__cuda|nccl)' | sort -u |
+    awk '$2 == "T" || $2 == "W" { sub(/@.*/, "", $3); print $3 }' |
+    grep -E '^(cu|__cuda|nccl)' | sort -u |
     { printf '%s\n' "$have" | comm -13 - /dev/fd/3; } 3<&0 | sed 's/.*/REFUSE(&)/'

@@ -44,7 +44,8 @@ start_mps()
     export CUDA_MPS_PIPE_DIRECTORY=$scratch/mps CUDA_MPS_LOG_DIRECTORY=$scratch/mps-log
     mkdir -p "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
     chmod 1777 "$CUDA_MPS_PIPE_DIRECTORY" "$CUDA_MPS_LOG_DIRECTORY"
-    nvidia-cuda-mps-control -d -multiuser-server || echo "no MPS: ranks share the GPU by time slices"
+    nvidia-cuda-mps-control -d -multiuser-server ||
+        echo "no MPS: ranks share the GPU by time slices"
 }
 
 stop_mps()
@@ -153,7 +154,7 @@ baselines()
 
 submissions()
 {
-    sed -n 's/^\([a-z_A-Z0-9]*\)	\([a-z_A-Z0-9]*\)	.*	accepted	.*/\1 \2/p' tests/submissions/expected.tsv \
+    awk -F'\t' '/^[a-z]/ && $4 == "accepted" { print $1, $2 }' tests/submissions/expected.tsv \
         >"$scratch/submissions"
     while read -r file task; do
         evaluate submissions "tests/submissions/$file.cu" "$task" 1 cuda accepted
