@@ -22,6 +22,7 @@ struct sandbox;
 /* Limits of one process; 0: none. */
 struct box_limits {
     uint64_t cpu_s, memory_bytes, file_bytes, files;
+    int processor; /* 1 + the one on which it begins; 0: any */
 };
 
 struct box_program {

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -272,6 +273,24 @@ static void plan_simulator(struct plan_of_start *plan, int world)
     give_fd(plan, number, plan->report);
 }
 
+/* The simulator and its clients take turns: on one processor none has to be woken on another. */
+static void share_processor(struct plan_of_start *plan, int count)
+{
+    cpu_set_t ours;
+    int turn = 0;
+
+    if (sched_getaffinity(0, sizeof ours, &ours) != 0) {
+        return;
+    }
+    for (int processor = 0; processor < CPU_SETSIZE; processor++) {
+        if (CPU_ISSET(processor, &ours) && turn++ == plan->options->slot % CPU_COUNT(&ours)) {
+            for (int number = 0; number < count; number++) {
+                plan->programs[number].limits.processor = 1 + processor;
+            }
+        }
+    }
+}
+
 static enum status open_sandbox(struct sandbox **sandbox, const struct plan_of_start *plan,
                                 enum sandbox_policy policy, struct error *err)
 {
@@ -367,11 +386,12 @@ enum status launch_start(struct launch *launch, const struct launch_options *opt
         for (int rank = 0; rank < made.world; rank++) {
             plan_rank(plan, rank);
         }
+        int count = LAUNCH_RANK_0 + made.world;
         if (is_simulated(plan)) {
             plan_simulator(plan, made.world);
+            share_processor(plan, ++count);
         }
-        status = box_start(&made.box, plan->programs,
-                           LAUNCH_RANK_0 + made.world + is_simulated(plan), err);
+        status = box_start(&made.box, plan->programs, count, err);
     }
     forget(plan);
     if (status != OK) {
