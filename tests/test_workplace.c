@@ -39,7 +39,7 @@ static void test_a_named_place_is_held_by_one_worker(void **state)
     (void)state;
     assert_int_equal(workplace_init(&ada, parent, "ada", &err), OK);
     assert_int_equal(stat(ada.path, &info), 0);
-    assert_int_equal(info.st_mode & 0777, 0700);
+    assert_int_equal(info.st_mode & 0777, 0711);
     assert_int_equal(workplace_init(&other, parent, "ada", &err), ERR_CONFLICT);
     workplace_release(&ada);
     assert_int_equal(workplace_init(&other, parent, "ada", &err), OK);

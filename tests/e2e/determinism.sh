@@ -14,7 +14,7 @@ number=0
 evaluate()
 {
     "$BUILD/bin/pkb-worker" --once "tests/fixtures/$1.cu" --task "$2" --world "$3" --device sim \
-        --seed "${5:-7}" </dev/null 2>>"$dir/log" |
+        --schedules 1 --seed "${5:-7}" </dev/null 2>>"$dir/log" |
         jq -S '{verdict, reason, message, stage, case, variant, rank, mismatch, waits, faults,
                 findings, traffic, output_digest}' >"$4" || true
 }

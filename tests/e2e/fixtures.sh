@@ -1,7 +1,7 @@
 #!/bin/sh
 # timeout: 1800
 # Every submission of tests/fixtures gets the verdict that expected.tsv says, two at a time. With
-# TESTS=all also in the worlds that are marked by a `+`.
+# TESTS=all also in the worlds that are marked by a `+`, and under three schedules instead of one.
 #
 #   sh tests/e2e/fixtures.sh          all
 #   sh tests/e2e/fixtures.sh NAME...  those only
@@ -10,6 +10,8 @@ cd "$(dirname "$0")/../.."
 BUILD=${BUILD:-build}
 export BUILD
 table=tests/fixtures/expected.tsv
+schedules=1
+[ "${TESTS:-}" != all ] || schedules=3
 
 # Holds the result on stdin against one check: prints what is wrong.
 check()
@@ -96,7 +98,7 @@ END
     result=$(mktemp)
     # shellcheck disable=SC2086 # some words
     nice "$BUILD/bin/pkb-worker" --once "$source" --task "$task" --world "$world" --device sim \
-        $options >"$result" 2>"$result.log" || true
+        --schedules $schedules $options >"$result" 2>"$result.log" || true
     wrong=$(
         jq -r --arg verdict "$verdict" --arg reason "$reason" '
             (select(.verdict != $verdict) | "verdict \(.verdict)"),
