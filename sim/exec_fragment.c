@@ -201,6 +201,8 @@ static void wmma_load(struct warp *warp, const struct insn *insn, uint32_t mask)
             const uint64_t *from = value + wmma_first(&fragment, reg, i);
             EACH_LANE
             {
+                /* What load_lines or load_elements has filled.
+                 * NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
                 narrow[lane] |= (uint32_t)from[lane] << (i * (bits & 31));
             }
         }

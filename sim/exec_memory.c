@@ -41,30 +41,30 @@ static void note_strong(struct warp *warp, const struct insn *insn, uint32_t mas
     {                                                                                              \
         const type *from = (const type *)access.at[0];                                             \
         if (insn->vector == 1) {                                                                   \
-            lane_type *d0 = DESTINATION(lane_type, 0);                                             \
+            typeof(lane_type) *d0 = DESTINATION(lane_type, 0);                                     \
             LOOP_IS_PARALLEL EACH_LANE                                                             \
             {                                                                                      \
                 d0[lane] = (lane_type)from[lane];                                                  \
             }                                                                                      \
         } else if (insn->vector == 2) {                                                            \
-            lane_type *d0 = DESTINATION(lane_type, 0);                                             \
-            lane_type *d1 = DESTINATION(lane_type, 1);                                             \
+            typeof(lane_type) *d0 = DESTINATION(lane_type, 0);                                     \
+            typeof(lane_type) *d1 = DESTINATION(lane_type, 1);                                     \
             LOOP_IS_PARALLEL EACH_LANE                                                             \
             {                                                                                      \
-                d0[lane] = (lane_type)from[lane * 2];                                              \
-                d1[lane] = (lane_type)from[lane * 2 + 1];                                          \
+                d0[lane] = (lane_type)from[(ptrdiff_t)lane * 2];                                   \
+                d1[lane] = (lane_type)from[(ptrdiff_t)lane * 2 + 1];                               \
             }                                                                                      \
         } else {                                                                                   \
-            lane_type *d0 = DESTINATION(lane_type, 0);                                             \
-            lane_type *d1 = DESTINATION(lane_type, 1);                                             \
-            lane_type *d2 = DESTINATION(lane_type, 2);                                             \
-            lane_type *d3 = DESTINATION(lane_type, 3);                                             \
+            typeof(lane_type) *d0 = DESTINATION(lane_type, 0);                                     \
+            typeof(lane_type) *d1 = DESTINATION(lane_type, 1);                                     \
+            typeof(lane_type) *d2 = DESTINATION(lane_type, 2);                                     \
+            typeof(lane_type) *d3 = DESTINATION(lane_type, 3);                                     \
             LOOP_IS_PARALLEL EACH_LANE                                                             \
             {                                                                                      \
-                d0[lane] = (lane_type)from[lane * 4];                                              \
-                d1[lane] = (lane_type)from[lane * 4 + 1];                                          \
-                d2[lane] = (lane_type)from[lane * 4 + 2];                                          \
-                d3[lane] = (lane_type)from[lane * 4 + 3];                                          \
+                d0[lane] = (lane_type)from[(ptrdiff_t)lane * 4];                                   \
+                d1[lane] = (lane_type)from[(ptrdiff_t)lane * 4 + 1];                               \
+                d2[lane] = (lane_type)from[(ptrdiff_t)lane * 4 + 2];                               \
+                d3[lane] = (lane_type)from[(ptrdiff_t)lane * 4 + 3];                               \
             }                                                                                      \
         }                                                                                          \
     }
@@ -74,7 +74,7 @@ static void note_strong(struct warp *warp, const struct insn *insn, uint32_t mas
 
 #define LOAD_LANES(lane_type, type)                                                                \
     for (int i = 0; i < insn->vector; i++) {                                                       \
-        lane_type *d = DESTINATION(lane_type, i);                                                  \
+        typeof(lane_type) *d = DESTINATION(lane_type, i);                                          \
         if (access.is_uniform) {                                                                   \
             type value = ((const type *)access.at[0])[i];                                          \
             LOOP_IS_PARALLEL EACH_LANE                                                             \
@@ -169,7 +169,7 @@ static void finish_store(struct warp *warp, const struct insn *insn, uint32_t ma
 
 #define STORE_BLOCK(lane_type, type)                                                               \
     {                                                                                              \
-        type *to = (type *)access.at[0];                                                           \
+        typeof(type) *to = (type *)access.at[0];                                                   \
         const lane_type *a0 = SOURCE(lane_type, 1);                                                \
         if (insn->vector == 1) {                                                                   \
             LOOP_IS_PARALLEL EACH_LANE                                                             \
@@ -180,8 +180,8 @@ static void finish_store(struct warp *warp, const struct insn *insn, uint32_t ma
             const lane_type *a1 = SOURCE(lane_type, 2);                                            \
             LOOP_IS_PARALLEL EACH_LANE                                                             \
             {                                                                                      \
-                to[lane * 2] = (type)a0[lane];                                                     \
-                to[lane * 2 + 1] = (type)a1[lane];                                                 \
+                to[(ptrdiff_t)lane * 2] = (type)a0[lane];                                          \
+                to[(ptrdiff_t)lane * 2 + 1] = (type)a1[lane];                                      \
             }                                                                                      \
         } else {                                                                                   \
             const lane_type *a1 = SOURCE(lane_type, 2);                                            \
@@ -189,10 +189,10 @@ static void finish_store(struct warp *warp, const struct insn *insn, uint32_t ma
             const lane_type *a3 = SOURCE(lane_type, 4);                                            \
             LOOP_IS_PARALLEL EACH_LANE                                                             \
             {                                                                                      \
-                to[lane * 4] = (type)a0[lane];                                                     \
-                to[lane * 4 + 1] = (type)a1[lane];                                                 \
-                to[lane * 4 + 2] = (type)a2[lane];                                                 \
-                to[lane * 4 + 3] = (type)a3[lane];                                                 \
+                to[(ptrdiff_t)lane * 4] = (type)a0[lane];                                          \
+                to[(ptrdiff_t)lane * 4 + 1] = (type)a1[lane];                                      \
+                to[(ptrdiff_t)lane * 4 + 2] = (type)a2[lane];                                      \
+                to[(ptrdiff_t)lane * 4 + 3] = (type)a3[lane];                                      \
             }                                                                                      \
         }                                                                                          \
         changes = 1;                                                                               \

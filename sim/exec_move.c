@@ -117,7 +117,7 @@ PACK(4x32, uint32_t, 4, uint32_t)
     static void pack_##name(struct warp *warp, const struct insn *insn, uint32_t mask)             \
     {                                                                                              \
         const lane_type part = (lane_type)(((uint64_t)1 << (bits)) - 1);                           \
-        lane_type *d = DESTINATION(lane_type, 0);                                                  \
+        typeof(lane_type) *d = DESTINATION(lane_type, 0);                                          \
         const uint32_t *a = SOURCE(uint32_t, 0);                                                   \
         const uint32_t *b = SOURCE(uint32_t, 1);                                                   \
         FOR_LANES(lane_type, result = (a[lane] & part) | (b[lane] & part) << (bits))               \

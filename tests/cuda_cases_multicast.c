@@ -234,7 +234,8 @@ static void what_cannot_be_bound_is_refused(int rank)
     EXPECT(cuMulticastBindMem(object, 0, memory, 1000, BYTES, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT(cuMulticastBindMem(object, BYTES, memory, 0, BYTES, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT(cuMulticastBindMem(object, 0, memory, BYTES, BYTES, 0), CUDA_ERROR_INVALID_VALUE);
-    EXPECT(cuMulticastBindMem(object, 0, memory, 0, 2 * BYTES, 0), CUDA_ERROR_INVALID_VALUE);
+    EXPECT(cuMulticastBindMem(object, 0, memory, 0, (size_t)2 * BYTES, 0),
+           CUDA_ERROR_INVALID_VALUE);
     EXPECT(cuMulticastBindMem(object, 0, other, 0, BYTES, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT(cuMulticastBindMem(object, 0, object, 0, BYTES, 0), CUDA_ERROR_INVALID_VALUE);
     EXPECT(cuMulticastBindMem(memory, 0, memory, 0, BYTES, 0), CUDA_ERROR_INVALID_VALUE);

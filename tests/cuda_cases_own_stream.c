@@ -124,7 +124,7 @@ static void occupancy_tells_how_much_shared_memory_is_left(int rank)
 
     (void)rank;
     GOOD(cudaOccupancyAvailableDynamicSMemPerBlock(&bytes, kernel_nothing(), 4, 128));
-    EXPECT(bytes > 40 * 1024 && bytes <= 57 * 1024, 1);
+    EXPECT(bytes > 40960 && bytes <= 58368, 1);
     GOOD(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel_nothing(), 128, bytes));
     EXPECT(blocks, 4);
 }

@@ -223,8 +223,9 @@ static void batches_are_found_by_pointers(int rank)
     GOOD(cublasSetPointerMode(handle, CUBLAS_POINTER_MODE_DEVICE));
     GOOD(cublasGemmBatchedEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, M, N, K, scalars_on_device,
                              on_device, CUDA_R_16F, M, on_device + BATCHES, CUDA_R_16F, K,
-                             scalars_on_device + 1, (void *const *)(on_device + 2 * BATCHES),
-                             CUDA_R_16F, M, BATCHES, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+                             scalars_on_device + 1,
+                             (void *const *)(on_device + (size_t)2 * BATCHES), CUDA_R_16F, M,
+                             BATCHES, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
     expect_product(&product, BATCHES);
 }
 

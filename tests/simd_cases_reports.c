@@ -77,7 +77,7 @@ static void a_device_that_is_never_added_is_a_deadlock(int rank)
 static void a_second_piece_of_a_multicast_object_is_refused(int rank)
 {
     CUmulticastObjectProp properties = {.numDevices = 1,
-                                        .size = 2 * CASE_SHARED_BYTES,
+                                        .size = (size_t)2 * CASE_SHARED_BYTES,
                                         .handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR};
     CUmemAllocationProp of_device = case_properties();
     CUmemGenericAllocationHandle object = 0, memory = 0;

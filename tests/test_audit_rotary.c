@@ -60,7 +60,7 @@ static void gather(struct audit *audit, const struct way *way)
     int64_t count = audit->in[0][0].spec->elements;
     int64_t slice = count / audit->run->dim[B];
 
-    for (int64_t i = 0; i < 2 * world * count; i++) {
+    for (int64_t i = 0; i < INT64_C(2) * world * count; i++) {
         int which = (int)(i / count / world);
         int source = (int)(i / count) % world;
         int64_t from = i % count;

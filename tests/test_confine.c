@@ -220,9 +220,9 @@ static void work(void)
     need(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
     char *block = malloc(64 << 20);
     need(block != NULL);
-    block = realloc(block, 128 << 20);
-    need(block != NULL);
-    free(block);
+    char *more = realloc(block, 128 << 20);
+    need(more != NULL);
+    free(more);
 }
 
 static void test_what_the_simulator_does_goes_on(void **state)

@@ -218,13 +218,18 @@ static const struct exact_row unary_rows[] = {
 
 /* ---- bytes: all pairs ---- */
 
+static int32_t signed_byte(uint64_t word)
+{
+    return (int32_t)(word & 255) - ((word & 128) != 0 ? 256 : 0);
+}
+
 #define EXPECT_BYTES(name, expression)                                                             \
     static uint64_t name(uint64_t a, uint64_t b, uint64_t c)                                       \
     {                                                                                              \
         int32_t u = (uint8_t)a;                                                                    \
         int32_t v = (uint8_t)b;                                                                    \
-        int32_t s = (int8_t)a;                                                                     \
-        int32_t t = (int8_t)b;                                                                     \
+        int32_t s = signed_byte(a);                                                                \
+        int32_t t = signed_byte(b);                                                                \
         (void)u;                                                                                   \
         (void)v;                                                                                   \
         (void)s;                                                                                   \
@@ -239,7 +244,7 @@ EXPECT_BYTES(dot_ss, 2 * s * t + 9)
 EXPECT_BYTES(bytes_apart, (u > v ? u - v : v - u) * 0x10001)
 EXPECT_BYTES(bytes_apart_s, (s > t ? s - t : t - s) * 0x10001)
 EXPECT_BYTES(sum_apart, 2 * (u > v ? u - v : v - u) + 9)
-EXPECT_BYTES(cut_sum, (int8_t)(s + t))
+EXPECT_BYTES(cut_sum, signed_byte((uint64_t)(int64_t)(s + t)))
 EXPECT_BYTES(cut_sum_u, (uint8_t)(u + v))
 EXPECT_BYTES(clamped_sum, s + t > 127 ? 127 : s + t < -128 ? -128 : s + t)
 EXPECT_BYTES(clamped_difference, u - v < 0 ? 0 : u - v)

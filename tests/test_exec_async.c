@@ -30,8 +30,8 @@ static void run(const char *body, uint32_t shown[WORDS])
                    "mad.lo.u32 %%r3, %%r1, 4, %%r2; setp.lt.u32 %%p1, %%r1, 16;\n%s\nret;\n}\n",
                    body);
     simulation_open(&simulation, &options, text);
-    params[0] = simulation_memory(&simulation, 0, WORDS * 4, (void **)&from);
-    params[1] = simulation_memory(&simulation, 0, WORDS * 4, (void **)&to);
+    params[0] = simulation_memory(&simulation, 0, UINT64_C(4) * WORDS, (void **)&from);
+    params[1] = simulation_memory(&simulation, 0, UINT64_C(4) * WORDS, (void **)&to);
     for (uint32_t i = 0; i < WORDS; i++) {
         from[i] = i + 1;
     }

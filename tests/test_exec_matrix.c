@@ -284,16 +284,16 @@ static const char fragment_ptx[] =
 
 struct fragment_case {
     bool is_by_columns, is_shared, is_wide; /* f16, otherwise u8 */
+    bool is_good;
     int offset_bytes;
     uint32_t stride;
-    bool is_good;
 };
 static const struct fragment_case fragment_cases[] = {
-    {false, false, true, 0, 24, true},  {true, false, true, 0, 24, true},
-    {false, true, true, 0, 16, true},   {true, true, true, 0, 24, true},
-    {false, false, false, 0, 17, true}, {true, true, false, 0, 33, true},
-    {false, false, true, 0, 40, false}, {false, true, true, 512, 24, false},
-    {false, true, true, 1, 16, false},
+    {false, false, true, true, 0, 24},  {true, false, true, true, 0, 24},
+    {false, true, true, true, 0, 16},   {true, true, true, true, 0, 24},
+    {false, false, false, true, 0, 17}, {true, true, false, true, 0, 33},
+    {false, false, true, false, 0, 40}, {false, true, true, false, 512, 24},
+    {false, true, true, false, 1, 16},
 };
 
 static void check_fragment(const struct fragment_case *fragment)

@@ -15,7 +15,7 @@ static const struct tensor_spec spec = {.name = "x",
                                         .dims = 1,
                                         .shape = {ROOM},
                                         .elements = ROOM,
-                                        .size_bytes = ROOM * 4};
+                                        .size_bytes = UINT64_C(4) * ROOM};
 
 static void check_move(const struct move *move, const int32_t *want)
 {

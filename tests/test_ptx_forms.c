@@ -10,8 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 enum { TEXT_MAX = 512, FORMS_MAX = 6000, FORMS_A_KERNEL = 100, LINE = 7 };
 
 struct insns {

@@ -254,6 +254,8 @@ static enum status run_agent(struct options *options, struct error *err)
         enum status layers = selftest_watch_close(watch, err);
         status = layers == OK ? status : layers;
     }
+    options->node.work_dir = NULL;
+    options->agent.token = NULL;
     workplace_release(&workplace);
     return status;
 }
@@ -321,6 +323,7 @@ static enum status run_once(struct options *options, struct evaluation_settings 
     if (status == OK) {
         status = once_run(settings, &options->once, err);
     }
+    options->node.work_dir = NULL;
     workplace_release(&workplace);
     return status;
 }

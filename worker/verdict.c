@@ -329,6 +329,7 @@ static void add_measurements(const struct evidence *evidence, struct result *res
 void verdict_decide(const struct evidence *evidence, struct result *result)
 {
     int crashed = crashed_rank(evidence);
+    bool is_dead = has_device_died(evidence);
 
     if (is_limit(evidence->stop)) {
         decide_limit(evidence, result);
@@ -336,11 +337,9 @@ void verdict_decide(const struct evidence *evidence, struct result *result)
         decide_crash(evidence, crashed, result);
     } else if (evidence->device != NULL) {
         decide_device(evidence, result);
-    } else if (has_device_died(evidence)) {
-        decide_trouble(evidence, result);
-    } else if (evidence->judge != NULL) {
+    } else if (!is_dead && evidence->judge != NULL) {
         decide_judged(evidence, result);
-    } else if (evidence->stop != STOP_NONE) {
+    } else if (!is_dead && evidence->stop != STOP_NONE) {
         decide_stop(evidence, result);
     } else {
         decide_trouble(evidence, result);

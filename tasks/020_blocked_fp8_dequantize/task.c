@@ -64,7 +64,7 @@ static void oracle(const struct run *run, struct tensor *const *in, struct expec
     int y = run->dim[FMT] == 0 ? Y_T : Y_Q;
     int s = run->dim[FMT] == 0 ? S_T : S_Q;
 
-    for (int64_t k = 0; k < run->world * run->world * block; k++) {
+    for (int64_t k = 0; k < (int64_t)run->world * run->world * block; k++) {
         int source = (int)(k / block) / run->world;
         int rank = (int)(k / block) % run->world;
         int64_t i = k % block;

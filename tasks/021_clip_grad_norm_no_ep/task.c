@@ -75,7 +75,7 @@ const struct task task_clip_grad_norm_no_ep = {
                [MAX_NORM] = {"max_norm", PARAM_FP32, "clipping threshold"},
                [P_NORM] = {"p_norm", PARAM_FP32, "norm order p, finite, > 0"}},
     .cases = {{.name = "check",
-               .dim = {[N0] = 37 * 129, [N1] = 5, [N2] = 3200},
+               .dim = {[N0] = INT64_C(37) * 129, [N1] = 5, [N2] = 3200},
                .real = {[MAX_NORM] = 1, [P_NORM] = 2}},
               {.name = "bench",
                .dim = {[N0] = 1 << 20, [N1] = 1 << 20, [N2] = 1 << 20},

@@ -105,7 +105,7 @@ const struct task task_clip_grad_norm_ep = {
                [P_NORM] = {"p_norm", PARAM_FP32, "norm order p, finite, > 0"},
                [EP] = {"ep", PARAM_INT64, "EP group size"}},
     .cases = {{.name = "check",
-               .dim = {[N0] = 37 * 129, [N1] = 5, [E0] = 61 * 40, [E1] = 300},
+               .dim = {[N0] = INT64_C(37) * 129, [N1] = 5, [E0] = INT64_C(61) * 40, [E1] = 300},
                .real = {[MAX_NORM] = 1, [P_NORM] = 2}},
               {.name = "bench",
                .dim = {[N0] = 1 << 20, [E0] = 1 << 20},

@@ -315,7 +315,7 @@ static union arguments arguments_of(const struct figure *figure, int rank)
 
     if (figure->fill == fill_factors) {
         arguments.product.a = address_of(0, IN);
-        arguments.product.b = address_of(0, IN) + SIDE * SIDE * sizeof(uint16_t);
+        arguments.product.b = address_of(0, IN) + sizeof(uint16_t) * SIDE * SIDE;
         arguments.product.c = address_of(0, OUT);
     } else if (figure->ranks == 1) {
         arguments.common.in = address_of(0, IN);
@@ -365,7 +365,7 @@ static void launch(const struct bench *bench, const struct figure *figure)
                                  .block = {THREADS, 1, 1},
                                  .params = &arguments};
         need_true(options.kernel != NULL, "no such kernel");
-        memset(bench->memory[rank][FLAGS], 0, figure->ctas * RANKS * sizeof(uint32_t));
+        memset(bench->memory[rank][FLAGS], 0, sizeof(uint32_t) * figure->ctas * RANKS);
         need(engine_launch(bench->engine, &grids[rank], &options, &err), figure->name, &err);
     }
     run_grids(bench, grids);

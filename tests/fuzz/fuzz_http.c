@@ -89,6 +89,7 @@ static void stop(void)
     if (!server.folder[0]) {
         return;
     }
+    /* The server has a handler. NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread) */
     int failed = pthread_kill(server.thread, SIGTERM);
     assert(!failed);
     failed = pthread_join(server.thread, NULL);

@@ -111,7 +111,7 @@ static void send_message(struct bytes *bytes, int fd)
 static void send_raw(struct bytes *bytes, int fd)
 {
     uint8_t raw[512];
-    size_t size_bytes = take_byte(bytes) * 2;
+    size_t size_bytes = (size_t)take_byte(bytes) * 2;
 
     take(bytes, raw, size_bytes);
     send_bytes(fd, raw, size_bytes, false);
