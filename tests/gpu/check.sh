@@ -48,11 +48,25 @@ start_mps()
         echo "no MPS: ranks share the GPU by time slices"
 }
 
+# Also waits until its server is gone: no part that wants the GPU alone would get it.
 stop_mps()
 {
-    [ -n "${CUDA_MPS_PIPE_DIRECTORY:-}" ] && echo quit | nvidia-cuda-mps-control >/dev/null 2>&1
+    [ -n "${CUDA_MPS_PIPE_DIRECTORY:-}" ] || return 0
+    echo quit | timeout 10 nvidia-cuda-mps-control >/dev/null 2>&1
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        pgrep -x nvidia-cuda-mps >/dev/null || break
+        sleep 1
+    done
     unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
 }
+
+clean()
+{
+    stop_mps
+    rm -rf "$scratch"
+}
+trap clean EXIT
+trap 'exit 1' INT TERM
 
 differential()
 {
@@ -357,7 +371,5 @@ for part in "$@"; do
     same=0
     "$part"
 done
-stop_mps
-rm -rf "$scratch"
 echo "$passed passed, $failed failed, 0 skipped"
 [ "$failed" -eq 0 ]
