@@ -70,53 +70,6 @@ static bool awaits_an_end(const struct running *running)
            !running->evidence.rank[judge->rank].has_ended;
 }
 
-static void take_judge_report(struct running *running)
-{
-    struct error err = {0};
-
-    if (running->evidence.judge != NULL) {
-        return;
-    }
-    if (result_read(&running->judge, (const char *)running->message->body,
-                    running->message->size_bytes, &err) != OK) {
-        log_event(LOG_ERROR, "judge.malformed", "%s", err.message);
-        begin_stop(running);
-        return;
-    }
-    running->evidence.judge = &running->judge;
-    running->end_by_ms = clock_monotonic_ms() + END_MS;
-    if (!awaits_an_end(running)) {
-        begin_stop(running);
-    }
-}
-
-static void drain_judge(struct running *running)
-{
-    struct error err = {0};
-    enum status status = OK;
-
-    while (running->judge_watch != NULL) {
-        status = channel_receive(running->launch.judge, running->message, &err);
-        if (status == ERR_NOT_FOUND) {
-            return;
-        }
-        if (status != OK) {
-            loop_watch_close(running->judge_watch);
-            running->judge_watch = NULL;
-            return;
-        }
-        message_close_fds(running->message);
-        if (running->message->kind == MESSAGE_REPORT) {
-            take_judge_report(running);
-        } else if (running->message->kind == MESSAGE_STATUS &&
-                   channel_body(running->message, &running->evidence.status,
-                                sizeof running->evidence.status, &err) == OK) {
-            running->progress_ms = clock_monotonic_ms();
-            running->standstill.at_ms = 0;
-        }
-    }
-}
-
 static void take_device_line(struct running *running, const char *line, size_t size_bytes)
 {
     struct evidence *evidence = &running->evidence;
@@ -164,6 +117,55 @@ static void drain_report(struct running *running)
         used += length + 1;
     }
     buffer_consume(&running->lines, used);
+}
+
+static void take_judge_report(struct running *running)
+{
+    struct error err = {0};
+
+    /* The simulator told of a cause before the judge could see what came of it. */
+    drain_report(running);
+    if (running->evidence.judge != NULL) {
+        return;
+    }
+    if (result_read(&running->judge, (const char *)running->message->body,
+                    running->message->size_bytes, &err) != OK) {
+        log_event(LOG_ERROR, "judge.malformed", "%s", err.message);
+        begin_stop(running);
+        return;
+    }
+    running->evidence.judge = &running->judge;
+    running->end_by_ms = clock_monotonic_ms() + END_MS;
+    if (!awaits_an_end(running)) {
+        begin_stop(running);
+    }
+}
+
+static void drain_judge(struct running *running)
+{
+    struct error err = {0};
+    enum status status = OK;
+
+    while (running->judge_watch != NULL) {
+        status = channel_receive(running->launch.judge, running->message, &err);
+        if (status == ERR_NOT_FOUND) {
+            return;
+        }
+        if (status != OK) {
+            loop_watch_close(running->judge_watch);
+            running->judge_watch = NULL;
+            return;
+        }
+        message_close_fds(running->message);
+        if (running->message->kind == MESSAGE_REPORT) {
+            take_judge_report(running);
+        } else if (running->message->kind == MESSAGE_STATUS &&
+                   channel_body(running->message, &running->evidence.status,
+                                sizeof running->evidence.status, &err) == OK) {
+            running->progress_ms = clock_monotonic_ms();
+            running->standstill.at_ms = 0;
+        }
+    }
 }
 
 /* A limit of all ranks together is the submission's doing; one of the simulator is, too, because of
@@ -270,10 +272,10 @@ static void on_box(void *context, unsigned events)
     enum status status = OK;
 
     (void)events;
-    /* A cause was told before the process that it ended: so take what was told first. */
-    drain_report(running);
-    drain_judge(running);
     while ((status = box_next(running->launch.box, &event, &err)) == OK) {
+        /* A cause was told before the process that it ended: so take what was told first. */
+        drain_report(running);
+        drain_judge(running);
         take_event(running, &event);
     }
     if (status == ERR_UNAVAILABLE) {
