@@ -3,21 +3,18 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "worker/hearing.h"
 #include "worker/loop.h"
-#include "worker/report.h"
 #include "worker/standstill.h"
 #include "worker/verdict.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     TICK_MS = 100,
     END_MS = 10000, /* for the judge to explain a crash, and for the simulator's last report */
-    REPORT_MAX_BYTES = 8 << 20,
 };
 
 struct running {
@@ -29,15 +26,13 @@ struct running {
     struct loop_watch *output_watch[WORLD_MAX];
     struct loop_timer *tick;
     struct evidence evidence;
-    struct result judge, device, device_end; /* the evidence points to those that came */
-    struct buffer lines;                     /* of the simulator's report */
-    pid_t pids[BOX_PROGRAMS_MAX];            /* 0: not running */
-    pid_t ranks_init;                        /* the first process of the ranks' sandbox */
+    struct hearing hearing;
+    pid_t pids[BOX_PROGRAMS_MAX]; /* 0: not running */
+    pid_t ranks_init;             /* the first process of the ranks' sandbox */
     int64_t started_ms, progress_ms, end_by_ms;
     struct standstill standstill;
     bool is_stopping;
     bool is_killed; /* whatever ends now was ended by this process */
-    struct message *message;
 };
 
 static int device_program(const struct running *running)
@@ -51,7 +46,7 @@ static void begin_stop(struct running *running)
     if (running->is_stopping) {
         return;
     }
-    running->is_stopping = true;
+    running->is_stopping = running->hearing.is_decided = true;
     running->end_by_ms = clock_monotonic_ms() + END_MS;
     for (int program = 0; program < device_program(running); program++) {
         box_kill_program(running->launch.box, program);
@@ -61,110 +56,35 @@ static void begin_stop(struct running *running)
     }
 }
 
-static bool awaits_an_end(const struct running *running)
+static void close_ended(struct running *running)
 {
-    const struct result *judge = running->evidence.judge;
-
-    return judge != NULL && judge->reason != NULL && strcmp(judge->reason, REPORT_ENDED) == 0 &&
-           judge->rank >= 0 && judge->rank < running->launch.world &&
-           !running->evidence.rank[judge->rank].has_ended;
-}
-
-static void take_device_line(struct running *running, const char *line, size_t size_bytes)
-{
-    struct evidence *evidence = &running->evidence;
-    struct result result = {0};
-    struct error err = {0};
-
-    if (result_read(&result, line, size_bytes, &err) != OK) {
-        log_event(LOG_ERROR, "simulator.malformed", "%s: %s", err.field, err.message);
-    } else if (result.verdict == VERDICT_ACCEPTED && evidence->device_end == NULL) {
-        running->device_end = result;
-        evidence->device_end = &running->device_end;
-    } else if (result.verdict != VERDICT_ACCEPTED && evidence->device == NULL &&
-               !running->is_stopping) {
-        running->device = result;
-        evidence->device = &running->device;
-        if (!evidence->crashed_first) {
-            begin_stop(running);
-        }
-    } else {
-        result_release(&result);
+    if (running->hearing.judge_ended) {
+        loop_watch_close(running->judge_watch);
+        running->judge_watch = NULL;
     }
-}
-
-static void drain_report(struct running *running)
-{
-    char chunk[16384];
-    ssize_t size = 0;
-
-    while (running->report_watch != NULL &&
-           (size = read(running->launch.report, chunk, sizeof chunk)) > 0 &&
-           running->lines.size_bytes + (size_t)size <= REPORT_MAX_BYTES) {
-        buffer_append(&running->lines, chunk, (size_t)size);
-    }
-    if (running->report_watch != NULL && size >= 0) { /* the end, or too much */
+    if (running->hearing.report_ended) {
         loop_watch_close(running->report_watch);
         running->report_watch = NULL;
     }
-    size_t used = 0;
-    const char *end = NULL;
-    while (used < running->lines.size_bytes &&
-           (end = memchr(running->lines.data + used, '\n', running->lines.size_bytes - used)) !=
-               NULL) {
-        size_t length = (size_t)(end - (running->lines.data + used));
-        take_device_line(running, running->lines.data + used, length);
-        used += length + 1;
-    }
-    buffer_consume(&running->lines, used);
 }
 
-static void take_judge_report(struct running *running)
+/* Takes in what was said, by the simulator first or by the judge. */
+static void hear(struct running *running, void (*take)(struct hearing *hearing))
 {
-    struct error err = {0};
+    unsigned progress = running->hearing.progress;
+    bool was_reported = running->evidence.judge != NULL;
 
-    /* The simulator told of a cause before the judge could see what came of it. */
-    drain_report(running);
-    if (running->evidence.judge != NULL) {
-        return;
+    take(&running->hearing);
+    close_ended(running);
+    if (running->hearing.progress != progress) {
+        running->progress_ms = clock_monotonic_ms();
+        running->standstill.at_ms = 0;
     }
-    if (result_read(&running->judge, (const char *)running->message->body,
-                    running->message->size_bytes, &err) != OK) {
-        log_event(LOG_ERROR, "judge.malformed", "%s", err.message);
+    if (running->evidence.judge != NULL && !was_reported) {
+        running->end_by_ms = clock_monotonic_ms() + END_MS;
+    }
+    if (running->hearing.is_decided) {
         begin_stop(running);
-        return;
-    }
-    running->evidence.judge = &running->judge;
-    running->end_by_ms = clock_monotonic_ms() + END_MS;
-    if (!awaits_an_end(running)) {
-        begin_stop(running);
-    }
-}
-
-static void drain_judge(struct running *running)
-{
-    struct error err = {0};
-    enum status status = OK;
-
-    while (running->judge_watch != NULL) {
-        status = channel_receive(running->launch.judge, running->message, &err);
-        if (status == ERR_NOT_FOUND) {
-            return;
-        }
-        if (status != OK) {
-            loop_watch_close(running->judge_watch);
-            running->judge_watch = NULL;
-            return;
-        }
-        message_close_fds(running->message);
-        if (running->message->kind == MESSAGE_REPORT) {
-            take_judge_report(running);
-        } else if (running->message->kind == MESSAGE_STATUS &&
-                   channel_body(running->message, &running->evidence.status,
-                                sizeof running->evidence.status, &err) == OK) {
-            running->progress_ms = clock_monotonic_ms();
-            running->standstill.at_ms = 0;
-        }
     }
 }
 
@@ -219,7 +139,7 @@ static void take_end(struct running *running, const struct box_event *event)
         /* Any other rank was told that the job is over, by the end of the judge. */
         evidence->rank[event->program - LAUNCH_RANK_0] = ending;
         evidence->crashed_first |= evidence->device == NULL && !evidence->device_ending.has_ended;
-        if (evidence->judge != NULL && !awaits_an_end(running)) {
+        if (evidence->judge != NULL && !hearing_awaits_an_end(&running->hearing)) {
             begin_stop(running);
         } else if (running->end_by_ms == 0) {
             running->end_by_ms = clock_monotonic_ms() + END_MS;
@@ -251,8 +171,8 @@ static void take_event(struct running *running, const struct box_event *event)
 /* Everybody is gone: takes in the rest, and tells the owner. */
 static void finish(struct running *running)
 {
-    drain_report(running);
-    drain_judge(running);
+    hear(running, hearing_report);
+    hear(running, hearing_judge);
     for (int rank = 0; rank < running->launch.world; rank++) {
         (void)capture_read(&running->launch.outputs[rank]);
     }
@@ -274,8 +194,8 @@ static void on_box(void *context, unsigned events)
     (void)events;
     while ((status = box_next(running->launch.box, &event, &err)) == OK) {
         /* A cause was told before the process that it ended: so take what was told first. */
-        drain_report(running);
-        drain_judge(running);
+        hear(running, hearing_report);
+        hear(running, hearing_judge);
         take_event(running, &event);
     }
     if (status == ERR_UNAVAILABLE) {
@@ -287,13 +207,13 @@ static void on_box(void *context, unsigned events)
 static void on_judge(void *context, unsigned events)
 {
     (void)events;
-    drain_judge(context);
+    hear(context, hearing_judge);
 }
 
 static void on_report(void *context, unsigned events)
 {
     (void)events;
-    drain_report(context);
+    hear(context, hearing_report);
 }
 
 static void on_own_output(void *context, unsigned events)
@@ -381,9 +301,9 @@ enum status running_start(struct running **running, const struct launch_options 
     made->evidence.world = made->launch.world;
     if (options->job.device != DEVICE_SIM) { /* a real device reports nothing */
         made->evidence.device_ending.has_ended = true;
-        made->evidence.device_end = &made->device_end;
+        made->evidence.device_end = &made->hearing.device_end;
     }
-    made->message = xcalloc(1, sizeof *made->message);
+    hearing_init(&made->hearing, made->launch.judge, made->launch.report, &made->evidence);
     made->started_ms = made->progress_ms = clock_monotonic_ms();
     made->box_watch = loop_watch_open(box_fd(made->launch.box), LOOP_READ, on_box, made);
     made->judge_watch = loop_watch_open(made->launch.judge, LOOP_READ, on_judge, made);
@@ -411,7 +331,7 @@ bool running_is_timing(const struct running *running)
 
 void running_stop(struct running *running)
 {
-    running->is_stopping = running->is_killed = true;
+    running->is_stopping = running->is_killed = running->hearing.is_decided = true;
     box_kill(running->launch.box);
 }
 
@@ -461,10 +381,6 @@ void running_close(struct running *running)
         loop_watch_close(running->output_watch[rank]);
     }
     launch_release(&running->launch);
-    result_release(&running->judge);
-    result_release(&running->device);
-    result_release(&running->device_end);
-    buffer_release(&running->lines);
-    free(running->message);
+    hearing_release(&running->hearing);
     free(running);
 }
