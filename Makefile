@@ -319,7 +319,7 @@ check: deps ## install what is missing, build, run every test that needs no GPU
 	@$(MAKE) --no-print-directory $(parallel) all tests recorded-programs
 	@BUILD=$(BUILD) sh tests/run.sh
 
-check-all: deps ## the same, every baseline and submission in every world, all recorded kernels
+check-all: deps ## the same, baselines and submissions in every world, all recorded kernels, the fuzz corpus under sanitizers
 	@$(MAKE) --no-print-directory $(parallel) all tests gpu-programs
 	@TESTS=all BUILD=$(BUILD) sh tests/run.sh
 

@@ -7,7 +7,8 @@
 #   JOBS=N                     so many at a time (2)
 #   SKIPS=forbidden            a skip is a failure
 #
-# A program has 300 s, a script what its line '# timeout: SECONDS' says, or as much.
+# A program has 300 s, a script what its line '# timeout: SECONDS' says, or as much. One with a line
+# '# only: all' is left out of `all` unless TESTS=all.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -79,6 +80,7 @@ if [ $# -eq 0 ]; then
     # The scripts first: they take longest.
     for test in tests/e2e/*.sh tests/test_*.c; do
         [ -e "$test" ] || continue
+        [ "${TESTS:-}" = all ] || ! grep -q '^# only: all$' "$test" || continue
         test=${test#tests/}
         test=${test%.sh}
         set -- "$@" "${test%.c}"
