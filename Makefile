@@ -309,7 +309,7 @@ gpu-programs: $(timing_programs) $(gpu_programs) $(BUILD)/gpu/compare $(BUILD)/g
     $(BUILD)/gpu/sandbox_cost $(BUILD)/gpu/bwrap/bwrap
 # Those that the simulator is held to by what an H200 gave.
 recorded-programs: $(addprefix $(BUILD)/gpu/,$(shell cat tests/gpu/records/check.txt) compare simulate)
-check-gpu: all gpu-programs $(BUILD)/tests/test_cuda_api $(BUILD)/tests/test_libraries ## the checks that need a GPU, as a table
+check-gpu: all gpu-programs $(addprefix $(BUILD)/tests/test_,cuda_api libraries attacks) ## the checks that need a GPU, as a table
 	@BUILD=$(BUILD) sh tests/gpu/check.sh
 
 deps:

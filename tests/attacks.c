@@ -28,8 +28,8 @@ static _Noreturn void give_up(const char *what, const char *why)
 
 static int read_line(const char *line, struct attack *attack)
 {
-    return sscanf(line, "%63s %63s %63s %63s %63s", attack->name, attack->argument, attack->outside,
-                  attack->verdict, attack->reason);
+    return sscanf(line, "%63s %63s %63s %63s", attack->name, attack->outside, attack->verdict,
+                  attack->reason);
 }
 
 int attacks_read(const char *file, struct attack attacks[static ATTACKS_MAX])
@@ -42,7 +42,7 @@ int attacks_read(const char *file, struct attack attacks[static ATTACKS_MAX])
         if (line[0] == '#' || line[0] == '\n') {
             continue;
         }
-        if (count == ATTACKS_MAX || read_line(line, &attacks[count++]) != 5) {
+        if (count == ATTACKS_MAX || read_line(line, &attacks[count++]) != 4) {
             give_up(file, line);
         }
     }
@@ -146,6 +146,17 @@ static void on_done(void *context)
     loop_stop();
 }
 
+static enum device_kind device(void)
+{
+    const char *name = getenv("PKB_TEST_DEVICE");
+    int kind = name == NULL ? DEVICE_SIM : device_kind_find(name);
+
+    if (kind < 0) {
+        give_up("PKB_TEST_DEVICE", name);
+    }
+    return (enum device_kind)kind;
+}
+
 void attacks_run(int library, struct result *result)
 {
     static const struct running_limits times = {.run_ms = RUN_MS, .stall_ms = STALL_MS};
@@ -162,8 +173,8 @@ void attacks_run(int library, struct result *result)
                                      .job = {.task_number = task_number(task_find("allreduce")),
                                              .world = 1,
                                              .dtype = DTYPE_BF16,
-                                             .device = DEVICE_SIM,
-                                             .seed = 1},
+                                             .device = device(),
+                                             .seed = ATTACKS_SEED},
                                      .schedule_seed = 1,
                                      .fuel = UINT64_C(1000000000)};
     require(running_start(&running, &options, &times, on_done, &is_done, &err), &err);
@@ -174,4 +185,37 @@ void attacks_run(int library, struct result *result)
     running_finish(running, result);
     running_close(running);
     slot_release(&slot);
+}
+
+/* A number of kilobytes in /proc/self/status. */
+static int64_t status_bytes(const char *key)
+{
+    FILE *status = fopen("/proc/self/status", "re");
+    char line[256];
+    int64_t bytes = -1;
+
+    while (status != NULL && bytes < 0 && fgets(line, sizeof line, status) != NULL) {
+        size_t length = strlen(key);
+        if (strncmp(line, key, length) == 0 && line[length] == ':') {
+            bytes = strtoll(line + length + 1, NULL, 10) * 1024;
+        }
+    }
+    if (status != NULL) {
+        (void)fclose(status);
+    }
+    return bytes;
+}
+
+int64_t attacks_growth(void)
+{
+    static int64_t before;
+    int64_t growth = status_bytes("VmHWM") - before;
+    int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0 || write(fd, "5", 1) != 1) { /* the peak is that of now */
+        give_up("/proc/self/clear_refs", "cannot be written");
+    }
+    close(fd);
+    before = status_bytes("VmRSS");
+    return growth;
 }

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "common/job.h"
 #include "common/result.h"
 #include "worker/sandbox.h"
 
@@ -12,7 +13,7 @@
 enum { ATTACKS_MAX = 200, ATTACK_WORD_MAX = 64 };
 
 struct attack {
-    char name[ATTACK_WORD_MAX], argument[ATTACK_WORD_MAX], outside[ATTACK_WORD_MAX];
+    char name[ATTACK_WORD_MAX], outside[ATTACK_WORD_MAX];
     char verdict[ATTACK_WORD_MAX], reason[ATTACK_WORD_MAX];
 };
 
@@ -25,5 +26,10 @@ char *attacks_join(const char *const *files, size_t count, size_t *size_bytes);
  * where the verdict is not accepted. */
 void attacks_build(const struct sandbox_node *node, const char *source, size_t size_bytes,
                    struct result *result, int *library);
-/* Runs a library on one rank. */
+/* Of jobs: eight bytes that stand nowhere else, so that a search for them means something. */
+#define ATTACKS_SEED UINT64_C(0x50b5655762504b45)
+
+/* Runs a library on one rank, of the simulator or of what PKB_TEST_DEVICE says. */
 void attacks_run(int library, struct result *result);
+/* By how many bytes this process has at most grown since the last call. */
+int64_t attacks_growth(void);

@@ -127,8 +127,11 @@ static void take_end(struct running *running, const struct box_event *event)
         }
         if (running->is_stopping) {
             box_kill(running->launch.box);
+        } else if (!hearing_awaits_an_end(&running->hearing)) {
+            /* Else it ended because a rank hung up, whose end, and the limit that caused it, are
+             * told when its memory is given back. */
+            begin_stop(running);
         }
-        begin_stop(running);
     } else if (event->program == LAUNCH_JUDGE && !running->is_stopping) {
         evidence->judge_ending = ending;
         if (evidence->judge == NULL) {

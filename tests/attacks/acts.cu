@@ -9,8 +9,10 @@
 #include "pkb_task.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -23,21 +25,26 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-/* "act argument", written over by the driver. */
+/* "act pid port calls", written over by the driver: one of its processes, a port to which it
+ * listens, and how many of many calls have to work. */
 extern "C" __attribute__((visibility("default"))) volatile char chosen[64];
 volatile char chosen[64] = "PKB-ATTACK-CHOSEN";
 
 struct act {
     const char *name;
     int (*run)(void);
+    int is_last; /* nothing comes after it in this process */
     struct act *next;
 };
 
@@ -50,17 +57,26 @@ static int act_add(struct act *act)
     return 0;
 }
 
-#define ACT(name)                                                                                  \
+#define ADD(name, is_last)                                                                         \
     static int act_##name(void);                                                                   \
-    static struct act entry_##name = {#name, act_##name, NULL};                                    \
+    static struct act entry_##name = {#name, act_##name, is_last, NULL};                           \
     static const int added_##name = act_add(&entry_##name);                                        \
     static int act_##name(void)
 
-static long argument(void)
-{
-    const char *space = strchr((const char *)chosen, ' ');
+/* One that is refused, and one that ends the job. */
+#define ACT(name) ADD(name, 0)
+#define LAST_ACT(name) ADD(name, 1)
 
-    return space == NULL ? 0 : strtol(space + 1, NULL, 10);
+enum argument { PID, PORT, CALLS };
+
+static long argument(enum argument which)
+{
+    const char *at = strchr((const char *)chosen, ' ');
+
+    for (int i = 0; i < (int)which && at != NULL; i++) {
+        at = strchr(at + 1, ' ');
+    }
+    return at == NULL ? 0 : strtol(at + 1, NULL, 10);
 }
 
 /* A call that succeeds, or fails for another reason than that it is forbidden. */

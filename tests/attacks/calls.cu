@@ -2,17 +2,17 @@
 
 ACT(trace)
 {
-    return was_done(ptrace(PTRACE_SEIZE, (pid_t)argument(), NULL, NULL));
+    return was_done(ptrace(PTRACE_SEIZE, (pid_t)argument(PID), NULL, NULL));
 }
 
 ACT(read_memory_of_others)
 {
-    return was_done(syscall(SYS_process_vm_readv, (pid_t)argument(), NULL, 0, NULL, 0, 0));
+    return was_done(syscall(SYS_process_vm_readv, (pid_t)argument(PID), NULL, 0, NULL, 0, 0));
 }
 
 ACT(take_descriptors_of_others)
 {
-    return was_done(syscall(SYS_pidfd_open, (pid_t)argument(), 0));
+    return was_done(syscall(SYS_pidfd_open, (pid_t)argument(PID), 0));
 }
 
 ACT(keys)
@@ -60,7 +60,7 @@ ACT(system_log)
     return was_done(syscall(SYS_syslog, 10, NULL, 0));
 }
 
-ACT(old_calls)
+LAST_ACT(old_calls)
 {
     long result = 20; /* getpid, in the numbers of 32 bits */
 

@@ -53,7 +53,7 @@ ACT(change_root)
     return chroot("/") == 0;
 }
 
-ACT(fill_disk)
+LAST_ACT(fill_disk)
 {
     static char block[1 << 20];
     const char *path = P_tmpdir "/pkb-attack-fill";
@@ -71,7 +71,7 @@ ACT(fill_disk)
     return wrote == 80;
 }
 
-ACT(fill_shared_memory)
+LAST_ACT(fill_shared_memory)
 {
     static char block[1 << 20];
     const char *path = "/dev/shm/pkb-attack-fill";

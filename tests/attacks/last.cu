@@ -1,5 +1,19 @@
 /* ---- the submission around them ---- */
 
+/* All that are to be refused, one after the other: 1 where any of them worked. */
+static int attempt_every(void)
+{
+    int worked = 0;
+
+    for (const struct act *act = acts; act != NULL; act = act->next) {
+        if (!act->is_last && act->run() != 0) {
+            printf("worked: %s\n", act->name);
+            worked = 1;
+        }
+    }
+    return worked;
+}
+
 static int attempt(void)
 {
     size_t length = strcspn((const char *)chosen, " ");
@@ -9,7 +23,7 @@ static int attempt(void)
             return act->run();
         }
     }
-    return -1;
+    return strncmp((const char *)chosen, "every ", 6) == 0 ? attempt_every() : -1;
 }
 
 /* ---- at dlopen: the loader asks a resolver first, then constructors run ---- */
@@ -40,7 +54,7 @@ extern "C" int (*resolve_nothing(void))(void)
 
 extern "C" int ifunc_nothing(void) __attribute__((ifunc("resolve_nothing")));
 
-ACT(process_in_resolver)
+LAST_ACT(process_in_resolver)
 {
     return ifunc_nothing() + resolved;
 }
@@ -53,7 +67,7 @@ static int act_early(void)
 
 static const int early = act_early();
 
-ACT(process_in_constructor)
+LAST_ACT(process_in_constructor)
 {
     return early;
 }

@@ -2,7 +2,7 @@
 
 ACT(signal_worker)
 {
-    return kill((pid_t)argument(), 0) == 0 || errno == EPERM;
+    return kill((pid_t)argument(PID), 0) == 0 || errno == EPERM;
 }
 
 ACT(signal_everybody)
@@ -14,16 +14,17 @@ ACT(look_at_worker)
 {
     char path[64];
 
-    snprintf(path, sizeof path, "/proc/%ld/status", argument());
+    snprintf(path, sizeof path, "/proc/%ld/status", argument(PID));
     return can_open(path, O_RDONLY);
 }
 
-ACT(read_first_environment)
+ACT(read_environment_of_parent)
 {
-    char byte;
-    int fd = open("/proc/1/environ", O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd < 0 ? -1 : read(fd, &byte, 1);
+    char path[64], byte;
 
+    snprintf(path, sizeof path, "/proc/%d/environ", (int)getppid());
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, &byte, 1);
     if (fd >= 0) {
         close(fd);
     }
@@ -45,9 +46,30 @@ ACT(make_process)
     return child > 0 && waitpid(child, NULL, 0) == child;
 }
 
+/* Two generations away, in a session of its own, where nobody waits for it. */
 ACT(make_daemon)
 {
-    return daemon(1, 1) == 0;
+    int ends[2] = {-1, -1};
+    pid_t process = 0;
+
+    if (pipe(ends) != 0) {
+        return 0;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        process = fork();
+        if (process == 0) {
+            pause();
+        }
+        _exit(write(ends[1], &process, sizeof process) != sizeof process);
+    }
+    int worked = child > 0 && waitpid(child, NULL, 0) == child &&
+                 read(ends[0], &process, sizeof process) == sizeof process && process > 0 &&
+                 kill(process, SIGKILL) == 0;
+    close(ends[0]);
+    close(ends[1]);
+    return worked;
 }
 
 /* The loader is there in every view. */
@@ -71,13 +93,13 @@ ACT(make_user_namespace)
     return was_done(syscall(SYS_clone3, NULL, 0)) || unshare(CLONE_FS) == 0;
 }
 
-static void *wait_for_long(void *nothing)
+static void *wait_for_others(void *nothing)
 {
-    sleep(2);
+    usleep(300000);
     return nothing;
 }
 
-ACT(many_threads)
+LAST_ACT(many_threads)
 {
     pthread_t threads[300];
     pthread_attr_t small;
@@ -85,7 +107,7 @@ ACT(many_threads)
 
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 65536);
-    while (count < 300 && pthread_create(&threads[count], &small, wait_for_long, NULL) == 0) {
+    while (count < 300 && pthread_create(&threads[count], &small, wait_for_others, NULL) == 0) {
         count++;
     }
     if (count < 300) {
@@ -97,7 +119,7 @@ ACT(many_threads)
     return count == 300;
 }
 
-ACT(much_memory)
+LAST_ACT(much_memory)
 {
     size_t bytes = (size_t)1 << 30;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,

@@ -6,7 +6,7 @@ ACT(tcp_to_worker)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     to.sin_family = AF_INET;
-    to.sin_port = htons((uint16_t)argument());
+    to.sin_port = htons((uint16_t)argument(PORT));
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int worked = connect(fd, (struct sockaddr *)&to, sizeof to) == 0;
     close(fd);
@@ -16,7 +16,7 @@ ACT(tcp_to_worker)
 ACT(name_of_worker)
 {
     struct sockaddr_un to = {};
-    int length = snprintf(to.sun_path + 1, sizeof to.sun_path - 1, "pkb-attack-%ld", argument());
+    int length = snprintf(to.sun_path + 1, sizeof to.sun_path - 1, "pkb-attack-%ld", argument(PID));
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     to.sun_family = AF_UNIX;
@@ -28,7 +28,7 @@ ACT(name_of_worker)
 
 ACT(shared_memory_of_worker)
 {
-    return shmget((key_t)argument(), 1, 0) >= 0;
+    return shmget((key_t)argument(PID), 1, 0) >= 0;
 }
 
 static int can_have(int family, int type, int protocol)

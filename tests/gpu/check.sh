@@ -15,6 +15,8 @@
 # timing        the judge's clock on one rank, against programs of their own that do the same
 # judge         every fixture on hardware, ranks taking turns on the GPU
 # sandbox       its layers on this machine, what CUDA does inside it, and what each layer costs
+# attacks       what a hostile rank tries (tests/attacks) inside the full sandbox, on this GPU by
+#               time slices and through MPS
 # api           the promises of CUDA, of our libnccl and of cuBLAS that the simulator is held to as
 #               well
 set -u
@@ -348,6 +350,23 @@ cost()
     cat "$scratch/cost.log"
 }
 
+attacks()
+{
+    layers :
+    for kind in slices mps; do
+        [ $kind = slices ] || start_mps
+        if env CMOCKA_MESSAGE_OUTPUT=TAP PKB_TEST_DEVICE=cuda-shared PKB_TEST_BWRAP="$bwrap" \
+            ${missing:+PKB_TEST_INSECURE="$missing"} \
+            timeout 100 "$BUILD/tests/test_attacks" >"$scratch/attacks.log" 2>&1; then
+            row ok attacks $kind "all, without ${missing:-no} layer"
+        else
+            row FAILED attacks $kind "below"
+        fi
+        grep -v '^1\.\.' "$scratch/attacks.log"
+        [ $kind = slices ] || stop_mps
+    done
+}
+
 api()
 {
     for program in test_cuda_api test_libraries; do
@@ -365,7 +384,8 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 ls /dev/nvidia* 2>/dev/null | tr '\n' ' '
 ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -n 1
 "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" --version | sed -n 's/^Build //p'
-[ $# -gt 0 ] || set -- differential ranks baselines submissions fixtures timing judge sandbox api
+[ $# -gt 0 ] || set -- differential ranks baselines submissions fixtures timing judge sandbox \
+    attacks api
 case " $* " in *" sandbox "*) ;; *) layers : ;; esac
 for part in "$@"; do
     same=0
