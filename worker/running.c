@@ -275,8 +275,11 @@ static void on_tick(void *context)
         begin_stop(running);
     } else if (now_ms - running->progress_ms >= running->limits.stall_ms - STANDSTILL_SAMPLE_MS) {
         int rank = -1;
-        enum stop_cause cause =
-            standstill_look(&running->standstill, running->pids, &running->evidence, &rank);
+        struct standstill_look look = {.now_ms = now_ms,
+                                       .quiet_ms = now_ms - running->progress_ms,
+                                       .pids = running->pids,
+                                       .evidence = &running->evidence};
+        enum stop_cause cause = standstill_look(&running->standstill, &look, &rank);
         if (cause != STOP_NONE) {
             running->evidence.stop = cause;
             running->evidence.stop_rank = rank;

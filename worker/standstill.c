@@ -1,6 +1,5 @@
 #include "worker/standstill.h"
 
-#include "common/clock.h"
 #include "worker/launch.h"
 #include "worker/process.h"
 
@@ -14,12 +13,13 @@ static int programs(const struct evidence *evidence)
     return LAUNCH_RANK_0 + evidence->world + 1;
 }
 
-static struct standstill take_sample(const pid_t *pids, int count)
+static struct standstill take_sample(const struct standstill_look *look)
 {
-    struct standstill sample = {.at_ms = clock_monotonic_ms()};
+    struct standstill sample = {.at_ms = look->now_ms};
 
-    for (int program = 0; program < count; program++) {
-        sample.active_ns[program] = pids[program] == 0 ? 0 : process_active_ns(pids[program]);
+    for (int program = 0; program < programs(look->evidence); program++) {
+        pid_t pid = look->pids[program];
+        sample.active_ns[program] = pid == 0 ? 0 : process_active_ns(pid);
     }
     return sample;
 }
@@ -54,20 +54,27 @@ static int busiest(const struct standstill *before, const struct standstill *now
     return busy;
 }
 
-enum stop_cause standstill_look(struct standstill *standstill,
-                                const pid_t pids[static BOX_PROGRAMS_MAX],
-                                const struct evidence *evidence, int *rank)
+static bool may_still_load(const struct standstill_look *look, int rank)
 {
+    int32_t phase = look->evidence->status.phase[rank];
+
+    return (phase == RANK_LOADING || phase == RANK_SETUP) && look->quiet_ms < STANDSTILL_SETUP_MS;
+}
+
+enum stop_cause standstill_look(struct standstill *standstill, const struct standstill_look *look,
+                                int *rank)
+{
+    const struct evidence *evidence = look->evidence;
     bool is_idle = true;
 
     if (standstill->at_ms == 0) {
-        *standstill = take_sample(pids, programs(evidence));
+        *standstill = take_sample(look);
         return STOP_NONE;
     }
-    if (clock_monotonic_ms() - standstill->at_ms < STANDSTILL_SAMPLE_MS) {
+    if (look->now_ms - standstill->at_ms < STANDSTILL_SAMPLE_MS) {
         return STOP_NONE;
     }
-    struct standstill now = take_sample(pids, programs(evidence));
+    struct standstill now = take_sample(look);
     int64_t interval_ns = (now.at_ms - standstill->at_ms) * 1000000;
     for (int program = 0; program < programs(evidence); program++) {
         int64_t active_ns = now.active_ns[program] - standstill->active_ns[program];
@@ -78,13 +85,13 @@ enum stop_cause standstill_look(struct standstill *standstill,
     bool is_simulated = !evidence->device_ending.has_ended;
     int busy = busiest(standstill, &now, evidence,
                        is_idle && is_simulated ? 0 : interval_ns * BUSY_PERCENT / 100);
-    if (busy >= 0) {
+    if (busy >= 0 && (is_simulated || !may_still_load(look, busy))) {
         *rank = busy;
         return STOP_HOST_BUSY;
     }
-    if (is_idle) {
+    if (busy < 0 && is_idle) {
         return STOP_WAITING;
     }
-    *standstill = now; /* the device or the judge is at work */
+    *standstill = now; /* the device, the judge or who loads is at work */
     return STOP_NONE;
 }
