@@ -25,7 +25,7 @@ void refuse_everywhere(const struct answer *traps, size_t count);
 /*
  * Fails where an honest answer is refused: at every check case, in every variant, world and dtype.
  * The largest error in bounds of each task, way and dtype is printed and must be what
- * tests/margins.tsv says; exact ones have none.
+ * tests/margins.tsv says; exact ones have none. With TESTS=all more seeds are tried.
  */
 void accept_everywhere(const struct answer *honest, size_t count);
 

@@ -40,9 +40,11 @@ static enum stop_cause look(struct scene *scene, int64_t now_ms, int64_t quiet_m
 /* More than half of a sample. */
 static void be_busy(void)
 {
-    int64_t until_ns = process_active_ns(getpid()) + STANDSTILL_SAMPLE_MS * 550000;
+    int64_t until_ns = process_active_ns(getpid()) + INT64_C(550000) * STANDSTILL_SAMPLE_MS;
 
     while (process_active_ns(getpid()) < until_ns) {
+        for (volatile int i = 0; i < 1000000; i++) {
+        }
     }
 }
 

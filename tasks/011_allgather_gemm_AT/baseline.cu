@@ -42,6 +42,7 @@ int pkb_setup(struct pkb_ctx *ctx, const struct pkb_params *params)
 
     ctx->user = state;
     return state == NULL || cublasCreate(&state->blas) ||
+           cublasSetMathMode(state->blas, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) ||
            cudaMalloc(&state->transposed, bytes / (size_t)ctx->world) ||
            cudaMalloc(&state->a, bytes);
 }

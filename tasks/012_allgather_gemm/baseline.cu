@@ -41,8 +41,9 @@ int pkb_setup(struct pkb_ctx *ctx, const struct pkb_params *params)
     size_t bytes = (size_t)(params->M * params->K) * sizeof(pkb_t);
 
     ctx->user = state;
-    return state == NULL || cublasCreate(&state->blas) || cudaMalloc(&state->gathered, bytes) ||
-           cudaMalloc(&state->a, bytes);
+    return state == NULL || cublasCreate(&state->blas) ||
+           cublasSetMathMode(state->blas, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) ||
+           cudaMalloc(&state->gathered, bytes) || cudaMalloc(&state->a, bytes);
 }
 
 int pkb_run(struct pkb_ctx *ctx, const struct pkb_params *params, const struct pkb_inputs *in,

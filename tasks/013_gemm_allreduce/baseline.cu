@@ -20,7 +20,9 @@ static int multiply(struct pkb_ctx *ctx, cublasHandle_t handle, const pkb_t *a, 
 int pkb_setup(struct pkb_ctx *ctx, const struct pkb_params *params)
 {
     (void)params;
-    return cublasCreate((cublasHandle_t *)&ctx->user);
+    return cublasCreate((cublasHandle_t *)&ctx->user) ||
+           cublasSetMathMode((cublasHandle_t)ctx->user,
+                             CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
 }
 
 int pkb_run(struct pkb_ctx *ctx, const struct pkb_params *params, const struct pkb_inputs *in,

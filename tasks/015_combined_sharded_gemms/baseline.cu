@@ -53,8 +53,9 @@ int pkb_setup(struct pkb_ctx *ctx, const struct pkb_params *params)
     size_t bytes = (size_t)(params->ml * params->hw) * sizeof(pkb_t);
 
     ctx->user = state;
-    return state == NULL || cublasCreate(&state->blas) || cudaMalloc(&state->blocks, bytes) ||
-           cudaMalloc(&state->x, bytes) ||
+    return state == NULL || cublasCreate(&state->blas) ||
+           cublasSetMathMode(state->blas, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) ||
+           cudaMalloc(&state->blocks, bytes) || cudaMalloc(&state->x, bytes) ||
            cudaMalloc(&state->hidden, (size_t)(params->ml * params->F) * sizeof(pkb_t));
 }
 

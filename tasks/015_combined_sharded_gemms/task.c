@@ -109,9 +109,10 @@ static void work(const struct run *run, struct work *work)
     };
 }
 
+/* `a` is 7 u: rows differ so much in variant small that 4 u refuses 1 of 20 honest jobs. */
 static const struct tolerance tolerance = {
-    .bf16 = {.a = 0.016, .r = 0.004, .rms = 0.004},
-    .fp16 = {.a = 0.002, .r = 5e-4, .rms = 5e-4},
+    .bf16 = {.a = 0.0275, .r = 0.004, .rms = 0.004},
+    .fp16 = {.a = 0.0035, .r = 5e-4, .rms = 5e-4},
     .fp32 = {.a = 5e-5, .r = 1e-6, .rms = 5e-6},
 };
 
