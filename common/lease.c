@@ -4,6 +4,23 @@
 
 #include <string.h>
 
+const char *worker_state_name(enum worker_state state)
+{
+    static const char *const names[WORKER_STATES] = {"ready", "draining", "quarantined"};
+
+    return names[state];
+}
+
+int worker_state_find(const char *name)
+{
+    for (int state = 0; state < WORKER_STATES; state++) {
+        if (strcmp(name, worker_state_name((enum worker_state)state)) == 0) {
+            return state;
+        }
+    }
+    return -1;
+}
+
 #define AT(member) .offset = offsetof(struct device_offer, member)
 static const struct json_record device_record = {
     .size_bytes = sizeof(struct device_offer),
@@ -35,6 +52,37 @@ static const struct json_record welcome_record = {
         {
             {"worker", JSON_NAME, AT(worker), .min = 1, .size = NAME_MAX_BYTES},
             {"ttl_ms", JSON_INT64, AT(ttl_ms), .min = 1, .max = INT64_MAX},
+        },
+};
+#undef AT
+
+#define AT(member) .offset = offsetof(struct worker_order, member)
+static const struct json_record order_record = {
+    .size_bytes = sizeof(struct worker_order),
+    .fields =
+        {
+            {"state", JSON_ENUM, AT(state), .size = WORKER_STATES, .name = worker_state_name},
+            {"reason", JSON_NAME, AT(reason), .optional = true, .size = REASON_MAX_BYTES},
+        },
+};
+#undef AT
+
+#define AT(member) .offset = offsetof(struct worker, member)
+static const struct json_record worker_record = {
+    .size_bytes = sizeof(struct worker),
+    .fields =
+        {
+            {"name", JSON_NAME, AT(name), .min = 1, .size = NAME_MAX_BYTES},
+            {"version", JSON_NAME, AT(version), .min = 1, .size = NAME_MAX_BYTES},
+            {"devices", JSON_LIST, AT(devices), .min = 1, .max = DEVICES_MAX,
+             .record = &device_record, .count_offset = offsetof(struct worker, device_count)},
+            {"registered_ms", JSON_INT64, AT(registered_ms), .max = INT64_MAX},
+            {"state", JSON_ENUM, AT(state), .size = WORKER_STATES, .name = worker_state_name},
+            {"reason", JSON_NAME, AT(reason), .size = REASON_MAX_BYTES},
+            {"state_by", JSON_NAME, AT(state_by), .size = NAME_MAX_BYTES},
+            {"is_own", JSON_BOOL, AT(is_own), .optional = true},
+            {"state_ms", JSON_INT64, AT(state_ms), .max = INT64_MAX},
+            {"jobs", JSON_INT, AT(jobs), .max = INT32_MAX},
         },
 };
 #undef AT
@@ -110,6 +158,33 @@ enum status worker_welcome_read(struct worker_welcome *welcome, const char *json
                                 struct error *err)
 {
     return json_read(&welcome_record, welcome, json, size_bytes, err);
+}
+
+void worker_order_write(const struct worker_order *order, struct buffer *json)
+{
+    json_write(&order_record, order, json);
+}
+
+enum status worker_order_read(struct worker_order *order, const char *json, size_t size_bytes,
+                              struct error *err)
+{
+    return json_read(&order_record, order, json, size_bytes, err);
+}
+
+void worker_write(const struct worker *worker, struct buffer *json)
+{
+    json_write(&worker_record, worker, json);
+}
+
+enum status worker_read(struct worker *worker, const char *json, size_t size_bytes,
+                        struct error *err)
+{
+    return json_read(&worker_record, worker, json, size_bytes, err);
+}
+
+void worker_release(struct worker *worker)
+{
+    json_record_release(&worker_record, worker);
 }
 
 void lease_request_write(const struct lease_request *request, struct buffer *json)

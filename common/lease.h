@@ -10,7 +10,15 @@
 
 #include "common/job.h"
 
-enum { DEVICES_MAX = 8, GPUS_MAX = 64, LEASE_WAIT_MAX_S = 25 };
+#include <stdbool.h>
+
+enum { DEVICES_MAX = 8, GPUS_MAX = 64, LEASE_WAIT_MAX_S = 25, REASON_MAX_BYTES = 256 };
+
+/* Only a ready worker gets leases. */
+enum worker_state { WORKER_READY, WORKER_DRAINING, WORKER_QUARANTINED, WORKER_STATES };
+
+const char *worker_state_name(enum worker_state state);
+int worker_state_find(const char *name); /* -1: no such name */
 
 struct device_offer {
     enum device_kind kind;
@@ -39,6 +47,36 @@ struct worker_welcome {
 void worker_welcome_write(const struct worker_welcome *welcome, struct buffer *json);
 enum status worker_welcome_read(struct worker_welcome *welcome, const char *json, size_t size_bytes,
                                 struct error *err);
+
+/* POST /v1/workers/{name}/state: from the worker itself, or from an admin. */
+struct worker_order {
+    enum worker_state state;
+    char reason[REASON_MAX_BYTES];
+};
+
+void worker_order_write(const struct worker_order *order, struct buffer *json);
+enum status worker_order_read(struct worker_order *order, const char *json, size_t size_bytes,
+                              struct error *err);
+
+/* What the server knows of a worker; the answer to an order, and a row of GET /v1/workers. */
+struct worker {
+    char name[NAME_MAX_BYTES];
+    char version[NAME_MAX_BYTES];
+    struct device_offer *devices; /* owned by the record; 1..DEVICES_MAX */
+    size_t device_count;
+    int64_t registered_ms;
+    enum worker_state state;
+    char reason[REASON_MAX_BYTES]; /* of that state */
+    char state_by[NAME_MAX_BYTES]; /* whose token set it; "": nobody's yet */
+    bool is_own;                   /* the worker itself set it */
+    int64_t state_ms;
+    int jobs; /* that it holds */
+};
+
+void worker_write(const struct worker *worker, struct buffer *json);
+enum status worker_read(struct worker *worker, const char *json, size_t size_bytes,
+                        struct error *err);
+void worker_release(struct worker *worker);
 
 /* POST /v1/workers/{name}/lease; the answer is a lease_grant, or 204 without a body. */
 struct lease_request {

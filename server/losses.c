@@ -73,3 +73,62 @@ enum status loss_count(struct db *db, const struct lease *lease, int64_t wall_ms
     db_bind_text(update, 8, losses.first_node);
     return db_run(db, update, NULL, err);
 }
+
+static enum status read_node_faults(struct db *db, const char *job_id, struct losses *faults,
+                                    struct error *err)
+{
+    static const char sql[] = "SELECT node_faults, node_fault_first FROM job WHERE id = ?1";
+    struct sqlite3_stmt *select = NULL;
+    bool row = false;
+    enum status status = db_prepare(db, sql, &select, err);
+
+    if (status != OK) {
+        return status;
+    }
+    db_bind_text(select, 1, job_id);
+    status = db_step(db, select, &row, err);
+    if (status == OK && row) {
+        faults->workers = sqlite3_column_int(select, 0);
+        db_column_text(select, 1, faults->first_node, sizeof faults->first_node);
+    }
+    db_reset(select);
+    return status;
+}
+
+enum status node_fault_count(struct db *db, const struct lease *lease, int64_t wall_ms,
+                             enum job_state *state, bool *changed, struct error *err)
+{
+    static const char sql[] =
+        "UPDATE job SET state = ?4, finished_ms = ?5, stage = '', worker = '', node_faults = ?6,"
+        " node_fault_first = ?7, node_fault_epoch = ?2"
+        " WHERE id = ?1 AND epoch = ?2 AND worker = ?3 AND state = 'leased'";
+    struct losses faults = {0};
+    struct sqlite3_stmt *update = NULL;
+    enum status status = read_node_faults(db, lease->job_id, &faults, err);
+    int changes = 0;
+
+    if (status == OK) {
+        status = db_prepare(db, sql, &update, err);
+    }
+    if (status != OK) {
+        return status;
+    }
+    bool is_first = faults.workers == 0;
+    bool is_another = !is_first && strcmp(faults.first_node, lease->worker) != 0;
+    const char *first_node = is_first ? lease->worker : faults.first_node;
+    enum job_state becomes =
+        is_another || faults.workers + 1 >= NODE_FAULTS_MAX ? JOB_QUARANTINED : JOB_QUEUED;
+    db_bind_text(update, 1, lease->job_id);
+    sqlite3_bind_int64(update, 2, lease->epoch);
+    db_bind_text(update, 3, lease->worker);
+    db_bind_text(update, 4, job_state_name(becomes));
+    sqlite3_bind_int64(update, 5, becomes == JOB_QUARANTINED ? wall_ms : 0);
+    sqlite3_bind_int(update, 6, faults.workers + 1);
+    db_bind_text(update, 7, first_node);
+    status = db_run(db, update, &changes, err);
+    if (status == OK) {
+        *changed = changes == 1;
+        *state = becomes;
+    }
+    return status;
+}

@@ -3,6 +3,7 @@
 #include "server/jobs.h"
 #include "server/jobs_api.h"
 #include "server/turn.h"
+#include "server/workers.h"
 
 #include <string.h>
 
@@ -91,6 +92,7 @@ enum status polls_grant(struct service *service, struct call_list *done, struct 
     struct call *next = NULL;
 
     for (struct call *call = service->leases.first; call != NULL; call = next) {
+        struct error refusal = {0};
         bool fits = true;
         next = call->next;
         if (without != NULL && call->wish.kinds == without->wish.kinds &&
@@ -103,7 +105,13 @@ enum status polls_grant(struct service *service, struct call_list *done, struct 
             turn_answer(call, OK, err);
             continue;
         }
-        enum status status = try_grant(call, done, &fits, err);
+        enum status status = worker_check(service->writer, call->id, &refusal);
+        if (status != OK) {
+            call_list_remove(call);
+            turn_answer(call, status, &refusal);
+            continue;
+        }
+        status = try_grant(call, done, &fits, err);
         if (status != OK) {
             return status;
         }

@@ -306,9 +306,9 @@ static enum status finish(struct queue *queue, const struct result_row *row, boo
 static enum status check_repeated(struct queue *queue, const char *job_id,
                                   const struct result_report *report, struct error *err)
 {
-    static const char sql[] =
-        "SELECT 1 FROM result WHERE job = ?1 AND epoch = ?2 AND worker = ?3"
-        " UNION ALL SELECT 1 FROM job WHERE id = ?1 AND internal_error_epoch = ?2 AND ?2 > 0";
+    static const char sql[] = "SELECT 1 FROM result WHERE job = ?1 AND epoch = ?2 AND worker = ?3"
+                              " UNION ALL SELECT 1 FROM job WHERE id = ?1 AND ?2 > 0"
+                              " AND ?2 IN (internal_error_epoch, node_fault_epoch)";
     struct sqlite3_stmt *select = NULL;
     bool row = false;
     enum status status = db_prepare(queue->db, sql, &select, err);
@@ -346,28 +346,34 @@ static enum status take_result(struct queue *queue, const struct result_row *row
                                struct error *err)
 {
     struct lease lease = {.epoch = row->epoch};
-    bool is_retried = false;
+    bool is_of_node = row->verdict == VERDICT_INTERNAL_ERROR && row->reason != NULL &&
+                      strcmp(row->reason, NODE_FAULT_REASON) == 0;
+    enum job_state state = JOB_DONE;
     enum status status = OK;
 
     *changed = false;
     memcpy(lease.job_id, row->job->id, sizeof lease.job_id);
     (void)snprintf(lease.worker, sizeof lease.worker, "%s", row->worker);
-    if (row->verdict == VERDICT_INTERNAL_ERROR) {
+    if (is_of_node) {
+        status = node_fault_count(queue->db, &lease, row->finished_ms, &state, changed, err);
+    } else if (row->verdict == VERDICT_INTERNAL_ERROR) {
         status = try_again(queue, &lease, changed, err);
-        is_retried = *changed;
+        state = *changed ? JOB_QUEUED : JOB_DONE;
     }
-    if (status == OK && !*changed) {
+    if (status == OK && !*changed && !is_of_node) {
         status = finish(queue, row, changed, err);
     }
     if (status != OK || !*changed) {
         return status;
     }
-    const char *kind = is_retried ? "job.retried" : "job.done";
+    const char *kind = state == JOB_QUEUED        ? "job.retried"
+                       : state == JOB_QUARANTINED ? "job.quarantined"
+                                                  : "job.done";
     status =
         event_add(queue->db, row->finished_ms, kind, row->job->id, verdict_name(row->verdict), err);
     if (status == OK) {
         leases_drop(&queue->leases, row->job->id);
-        queue->queued += is_retried ? 1 : 0;
+        queue->queued += state == JOB_QUEUED ? 1 : 0;
         note_change(queue, row->job->id);
         log_event(LOG_INFO, kind, "job=%s worker=%s epoch=%lld verdict=%s", row->job->id,
                   row->worker, (long long)row->epoch, verdict_name(row->verdict));
@@ -400,6 +406,7 @@ enum status queue_finish(struct queue *queue, const char *job_id,
                              .worker = report->worker,
                              .epoch = report->epoch,
                              .verdict = result.verdict,
+                             .reason = result.reason,
                              .finished_ms = now.wall_ms,
                              .peer_bytes = peer_bytes(&result),
                              .json = json.data};

@@ -54,8 +54,9 @@ enum status queue_heartbeat(struct queue *queue, const char *job_id,
 
 /*
  * Ends a job with its result, read from report->result_json (ERR_INVALID: not a result). An
- * internal_error puts the job back instead, INTERNAL_ERRORS_MAX times. A report that was taken
- * already is OK again; one from another lease is ERR_CONFLICT.
+ * internal_error puts the job back instead, INTERNAL_ERRORS_MAX times; one whose reason is
+ * NODE_FAULT_REASON as losses.h says. A report that was taken already is OK again; one from another
+ * lease is ERR_CONFLICT.
  */
 enum status queue_finish(struct queue *queue, const char *job_id,
                          const struct result_report *report, struct moment now, struct error *err);

@@ -15,6 +15,7 @@ struct result_row {
     const char *worker;
     int64_t epoch;
     enum verdict verdict;
+    const char *reason; /* NULL: none */
     int64_t finished_ms;
     int64_t peer_bytes; /* moved between ranks */
     const char *json;

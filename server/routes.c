@@ -35,6 +35,8 @@ const struct route routes[] = {
     {"GET", "/v1/tasks/{}/header", READERS, BODY_NONE, {"dtype"}, tasks_header},
     {"GET", "/v1/tasks/{}/board", READERS, BODY_NONE, {"world", "dtype", "device"}, tasks_board},
     {"POST", "/v1/workers", WORKERS, BODY_JSON, {0}, workers_post},
+    {"GET", "/v1/workers", READERS | WORKERS, BODY_NONE, {0}, workers_list},
+    {"POST", "/v1/workers/{}/state", WORKERS, BODY_JSON, {0}, workers_state},
     {"POST", "/v1/workers/{}/lease", WORKERS, BODY_JSON, {0}, workers_lease},
     {"POST", "/v1/jobs/{}/heartbeat", WORKERS, BODY_JSON, {0}, jobs_heartbeat},
     {"POST", "/v1/jobs/{}/result", WORKERS, BODY_JSON, {0}, jobs_result},

@@ -5,3 +5,5 @@
 
 enum status workers_post(struct call *call, struct error *err);
 enum status workers_lease(struct call *call, struct error *err);
+enum status workers_state(struct call *call, struct error *err);
+enum status workers_list(struct call *call, struct error *err);

@@ -84,8 +84,10 @@ static int count(struct db *db, const char *sql)
     return number;
 }
 
-static const char add_worker[] = "INSERT INTO worker VALUES ('ada', '1', 'sim:8', 0)";
-static const char add_other[] = "INSERT INTO worker VALUES ('bob', '1', 'sim:8', 0)";
+static const char add_worker[] = "INSERT INTO worker (name, version, devices, registered_ms)"
+                                 " VALUES ('ada', '1', 'sim:8', 0)";
+static const char add_other[] = "INSERT INTO worker (name, version, devices, registered_ms)"
+                                " VALUES ('bob', '1', 'sim:8', 0)";
 static const char count_workers[] = "SELECT count(*) FROM worker";
 static const char read_version[] = "PRAGMA user_version";
 

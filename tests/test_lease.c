@@ -127,10 +127,50 @@ static void test_a_report_round_trips_and_keeps_the_results_text(void **state)
     buffer_release(&json);
 }
 
+static void test_a_worker_and_an_order_round_trip(void **state)
+{
+    struct device_offer devices[] = {{DEVICE_CUDA, 2}};
+    struct worker worker = {.name = "ada",
+                            .version = "1",
+                            .devices = devices,
+                            .device_count = 1,
+                            .registered_ms = 5,
+                            .state = WORKER_QUARANTINED,
+                            .reason = "Xid 79",
+                            .is_own = true,
+                            .state_ms = 7,
+                            .jobs = 1};
+    struct worker_order order = {.state = WORKER_DRAINING, .reason = "why"};
+    struct worker_order read_order = {0};
+    struct worker read = {0};
+    struct error err = {0};
+    struct buffer json = {0};
+
+    (void)state;
+    worker_write(&worker, &json);
+    assert_int_equal(worker_read(&read, json.data, json.size_bytes, &err), OK);
+    assert_int_equal(read.state, WORKER_QUARANTINED);
+    assert_string_equal(read.reason, "Xid 79");
+    assert_string_equal(read.state_by, "");
+    assert_true(read.is_own);
+    assert_int_equal(read.jobs, 1);
+    assert_int_equal(read.devices[0].gpus, 2);
+    worker_release(&read);
+    json.size_bytes = 0;
+    worker_order_write(&order, &json);
+    assert_int_equal(worker_order_read(&read_order, json.data, json.size_bytes, &err), OK);
+    assert_int_equal(read_order.state, WORKER_DRAINING);
+    assert_string_equal(read_order.reason, "why");
+    buffer_release(&json);
+    assert_int_equal(worker_state_find("ready"), WORKER_READY);
+    assert_int_equal(worker_state_find("broken"), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_hello_and_its_welcome_round_trip),
+        cmocka_unit_test(test_a_worker_and_an_order_round_trip),
         cmocka_unit_test(test_a_hello_with_wrong_devices_is_refused),
         cmocka_unit_test(test_a_lease_request_round_trips_and_waits_at_most_25_seconds),
         cmocka_unit_test(test_a_heartbeat_and_its_reply_round_trip),
