@@ -305,7 +305,21 @@ $(BUILD)/timing/own.%: tests/gpu/timing/own.cu $(BUILD)/timing/copy.%.cu $(BUILD
 	    -diag-suppress 177 -gencode arch=compute_90a,code=[sm_90a,compute_90a] $< -o $@
 .PRECIOUS: $(BUILD)/timing/copy.%.cu
 
-gpu-programs: $(timing_programs) $(gpu_programs) $(BUILD)/gpu/compare $(BUILD)/gpu/simulate \
+# The products of the baselines against the best that cuBLAS can do. NCCL is never called.
+gemm_tasks := 011 012 013 014 015 016
+gemm_programs := $(patsubst %,$(BUILD)/timing/gemm.%,$(gemm_tasks))
+$(BUILD)/timing/%/pkb_task.h: $(BUILD)/timing/header
+	@mkdir -p $(@D)
+	$< $* >$@
+$(gemm_programs): $(BUILD)/timing/gemm.%: tests/gpu/timing/gemm.cu $(BUILD)/timing/%/pkb_task.h | $(sim_libs)
+	$(NVCC) -std=c++17 -O3 -I$(BUILD)/timing/$* -Itasks -I. --cudart shared -diag-suppress 177 \
+	    -DBASELINE='"$(wildcard tasks/$*_*/baseline.cu)"' -DIS_TRANSPOSED=$(if $(filter 011,$*),1,0) \
+	    -gencode arch=compute_90a,code=[sm_90a,compute_90a] $< -lcublas -lcublasLt \
+	    -L$(BUILD)/lib/nccl -l:libnccl.so.2 -L$(CUDA_HOME)/lib64/stubs -lcuda -o $@
+$(gemm_programs): $(wildcard tasks/01[1-6]_*/baseline.cu)
+.PRECIOUS: $(BUILD)/timing/%/pkb_task.h
+
+gpu-programs: $(timing_programs) $(gemm_programs) $(gpu_programs) $(BUILD)/gpu/compare $(BUILD)/gpu/simulate \
     $(BUILD)/gpu/sandbox_cost $(BUILD)/gpu/bwrap/bwrap
 # Those that the simulator is held to by what an H200 gave.
 recorded-programs: $(addprefix $(BUILD)/gpu/,$(shell cat tests/gpu/records/check.txt) compare simulate)

@@ -35,6 +35,19 @@ static __global__ void transpose(const pkb_t *from, pkb_t *to, int64_t rows, int
     }
 }
 
+/* ct, to which cuBLAS says a column-major [m, n], from the transposed a, which is [k, m]. */
+static int multiply(struct pkb_ctx *ctx, cublasHandle_t handle, const pkb_t *a, const pkb_t *b,
+                    pkb_t *ct, int64_t m, int64_t n, int64_t k)
+{
+    const float one = 1;
+    const float zero = 0;
+
+    return cublasSetStream(handle, ctx->stream) ||
+           cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_T, (int)m, (int)n, (int)k, &one, a,
+                        PKB_CUDA_T, (int)m, b, PKB_CUDA_T, (int)n, &zero, ct, PKB_CUDA_T, (int)m,
+                        CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+}
+
 int pkb_setup(struct pkb_ctx *ctx, const struct pkb_params *params)
 {
     struct state *state = (struct state *)calloc(1, sizeof(*state));
@@ -53,10 +66,6 @@ int pkb_run(struct pkb_ctx *ctx, const struct pkb_params *params, const struct p
     struct state *state = (struct state *)ctx->user;
     int64_t width = params->K / ctx->world;
     dim3 grid((unsigned)((width + TILE - 1) / TILE), (unsigned)((params->M + TILE - 1) / TILE));
-    const float one = 1;
-    const float zero = 0;
-    int m = (int)params->M;
-    int n = (int)params->N;
 
     transpose<<<grid, dim3(TILE, ROWS), 0, ctx->stream>>>(in->a, state->transposed, params->M,
                                                           width);
@@ -65,10 +74,7 @@ int pkb_run(struct pkb_ctx *ctx, const struct pkb_params *params, const struct p
                       pkb_nccl(ctx), ctx->stream) != ncclSuccess) {
         return 1;
     }
-    return cublasSetStream(state->blas, ctx->stream) ||
-           cublasGemmEx(state->blas, CUBLAS_OP_N, CUBLAS_OP_T, m, n, (int)params->K, &one, state->a,
-                        PKB_CUDA_T, m, in->b, PKB_CUDA_T, n, &zero, out->ct, PKB_CUDA_T, m,
-                        CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    return multiply(ctx, state->blas, state->a, in->b, out->ct, params->M, params->N, params->K);
 }
 
 void pkb_teardown(struct pkb_ctx *ctx)

@@ -4,6 +4,12 @@
 #include <cublas_v2.h>
 #include <nccl.h>
 
+#include <stdlib.h>
+
+struct state {
+    cublasHandle_t blas;
+};
+
 /* c = a b, all row-major: c is [m, n] and a is [m, k]. */
 static int multiply(struct pkb_ctx *ctx, cublasHandle_t handle, const pkb_t *a, const pkb_t *b,
                     pkb_t *c, int64_t m, int64_t n, int64_t k)
@@ -19,22 +25,28 @@ static int multiply(struct pkb_ctx *ctx, cublasHandle_t handle, const pkb_t *a, 
 
 int pkb_setup(struct pkb_ctx *ctx, const struct pkb_params *params)
 {
+    struct state *state = (struct state *)calloc(1, sizeof(*state));
+
     (void)params;
-    return cublasCreate((cublasHandle_t *)&ctx->user) ||
-           cublasSetMathMode((cublasHandle_t)ctx->user,
-                             CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
+    ctx->user = state;
+    return state == NULL || cublasCreate(&state->blas) ||
+           cublasSetMathMode(state->blas, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
 }
 
 int pkb_run(struct pkb_ctx *ctx, const struct pkb_params *params, const struct pkb_inputs *in,
             const struct pkb_outputs *out)
 {
-    return multiply(ctx, (cublasHandle_t)ctx->user, in->a, in->b, out->c, params->M, params->N,
-                    params->K) ||
+    struct state *state = (struct state *)ctx->user;
+
+    return multiply(ctx, state->blas, in->a, in->b, out->c, params->M, params->N, params->K) ||
            ncclAllReduce(out->c, out->c, (size_t)(params->M * params->N), PKB_NCCL_T, ncclSum,
                          pkb_nccl(ctx), ctx->stream);
 }
 
 void pkb_teardown(struct pkb_ctx *ctx)
 {
-    cublasDestroy((cublasHandle_t)ctx->user);
+    struct state *state = (struct state *)ctx->user;
+
+    cublasDestroy(state->blas);
+    free(state);
 }

@@ -13,6 +13,7 @@
 # submissions   those of tests/submissions that are written to win, likewise
 # fixtures      right and wrong submissions on 2 and 4 ranks that share the GPU
 # timing        the judge's clock on one rank, against programs of their own that do the same
+# gemm          the baselines' products against the best that cuBLAS has for their shapes
 # judge         every fixture on hardware, ranks taking turns on the GPU
 # sandbox       its layers on this machine, what CUDA does inside it, and what each layer costs
 # attacks       what a hostile rank tries (tests/attacks) inside the full sandbox, on this GPU by
@@ -265,6 +266,21 @@ timing()
         fi
     done
     stop_mps
+}
+
+gemm()
+{
+    grep '^0' tests/gpu/gemm.tsv >"$scratch/gemm"
+    while read -r task shapes; do
+        # shellcheck disable=SC2086 # a list of numbers
+        LD_LIBRARY_PATH=${CUDA_HOME:-/usr/local/cuda}/lib64:$BUILD/lib/nccl:${LD_LIBRARY_PATH:-} \
+            timeout 60 "$BUILD/timing/gemm.$task" $shapes >"$scratch/gemm.log" 2>&1 ||
+            grep -q '^FAILED' "$scratch/gemm.log" || echo "FAILED $(tail -n 1 "$scratch/gemm.log")" \
+            >>"$scratch/gemm.log"
+        while read -r verdict text; do
+            row "$verdict" gemm "$task" "$text"
+        done <"$scratch/gemm.log"
+    done <"$scratch/gemm"
 }
 
 # Every fixture whose verdict does not need the simulator; ranks take turns on the GPU, so that a
