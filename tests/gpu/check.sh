@@ -8,9 +8,10 @@
 # differential  every program of tests/gpu/kernels on the GPU and in the simulator, held together
 # ranks         kernels of several ranks (one-shot, two-shot, ring, all-to-all) that share the GPU
 #               through MPS and in the simulator: right by the oracle, and the same bits
-# baselines     every task's baseline against its oracle: NCCL on 1 GPU, our libnccl on 2 and 4
-#               ranks that share it through MPS
-# submissions   those of tests/submissions that are written to win, likewise
+# baselines     every task's baseline against its oracle, and timed: NCCL on 1 GPU, our libnccl on 2
+#               and 4 ranks that share it through MPS, LANES=4 jobs at a time, whose times say little;
+#               WORLDS='1' or others instead
+# submissions   those of tests/submissions that are written to win, likewise, against the baselines
 # fixtures      right and wrong submissions on 2 and 4 ranks that share the GPU
 # timing        the judge's clock on one rank, against programs of their own that do the same
 # gemm          the baselines' products against the best that cuBLAS has for their shapes
@@ -155,34 +156,114 @@ ranks()
     stop_mps
 }
 
+# The number $2 of the first case in the result $1 that was timed.
+first()
+{
+    sed -n "s/^[^[]*\"timings\":\[{\(.*\)/\1/p" "$1" |
+        sed -n "s/[^}]*\"latency\":{[^}]*\"$2\":\([0-9.e+-]*\).*/\1/p; t
+            s/^[^]]*\"$2\":\([0-9.e+-]*\).*/\1/p"
+}
+
+# Checks and times $2 for task $3 on $4 ranks of device kind $5 in lane $1, which has users and a
+# directory of its own, and prints a row of part $6, which begins with $7 where it fails.
+measure()
+{
+    home=$scratch/lane.$1
+    result=$home/result.json
+    mkdir -p "$home"
+    chmod 755 "$home"
+    # shellcheck disable=SC2086 # a list of options
+    timeout 150 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$2" --task "$3" --world "$4" \
+        --device "$5" --bench --stall-ms 5000 --slot-uid-base $((64000 + 64 * $1)) \
+        --work-dir "$home" --baselines "$scratch/times" >"$result" 2>"$home/log" </dev/null
+    verdict=$(sed -n 's/^{"verdict":"\([a-z_]*\)".*/\1/p' "$result")
+    case $2 in
+    */baseline.cu) name=baseline ;;
+    *) name=$(basename "$2" .cu) ;;
+    esac
+    if [ "$verdict" = accepted ]; then
+        printf 'ok       %-12s %-34s %s us, baseline %s us, %.2f times as fast, %.0f %% of the target %s\n' \
+            "$6" "$name $3 x$4 $5" "$(first "$result" median_us)" "$(first "$result" baseline_us)" \
+            "$(first "$result" speedup)" "$(first "$result" target_percent)" \
+            "$(sed -n 's/.*"flags":\(\[[^]]*\]\).*/\1/p' "$result")"
+    else
+        printf '%-8s %-12s %-34s %s\n' "$7" "$6" "$name $3 x$4 $5" \
+            "${verdict:-none}: $(cut -c 1-400 "$result") $(tail -n 2 "$home/log" | tr '\n' ' ')"
+    fi
+}
+
+# Lane $1: the jobs of the file $2, "SOURCE TASK WORLD DEVICE" each, as rows of part $3. One that
+# fails is called $4, and is listed in $2.again. The third fault of our own in a row ends it.
+run_lane()
+{
+    faults=0
+    while [ $faults -lt 3 ] && read -r source task world device; do
+        measure "$1" "$source" "$task" "$world" "$device" "$3" "$4" >"$2.row"
+        cat "$2.row"
+        cat "$2.row" >>"$2.rows"
+        case $(cat "$2.row") in
+        ok*) faults=0 ;;
+        *internal_error:* | *none:*) faults=$((faults + 1)) ;;
+        esac
+        grep -q '^ok' "$2.row" || echo "$source $task $world $device" >>"$2.again"
+    done <"$2"
+}
+
+count_rows()
+{
+    passed=$((passed + $(cat "$@" 2>/dev/null | grep -c '^ok')))
+    failed=$((failed + $(cat "$@" 2>/dev/null | grep -c '^FAILED')))
+}
+
+# The jobs of the file $2 in $3 lanes at the same time. Who fails there may have been disturbed by
+# the others, and gets another try alone.
+measure_in_lanes()
+{
+    for lane in $(seq 1 "$3"); do
+        awk -v lane="$lane" -v lanes="$3" 'NR % lanes == lane % lanes' "$2" >"$2.$lane"
+        run_lane "$lane" "$2.$lane" "$1" again &
+    done
+    wait
+    cat "$2".[1-9].again >"$2.alone" 2>/dev/null
+    run_lane 1 "$2.alone" "$1" FAILED
+    count_rows "$2".[1-9].rows "$2.alone.rows"
+}
+
+# Part $1: the sources of the file $2, "SOURCE TASK" each, on 1, 2 and 4 ranks or those of WORLDS.
+measure_part()
+{
+    : >"$2.one"
+    : >"$2.more"
+    for world in ${WORLDS:-1 2 4}; do
+        case $world in
+        1) sed "s/\$/ 1 cuda/" "$2" >"$2.one" ;;
+        *) sed "s/\$/ $world cuda-shared/" "$2" >>"$2.more" ;;
+        esac
+    done
+    run_lane 1 "$2.one" "$1" FAILED
+    start_mps
+    # Alone at first: several that start with the MPS server are told that devices are unavailable.
+    head -n 1 "$2.more" >"$2.first"
+    sed -i 1d "$2.more"
+    run_lane 1 "$2.first" "$1" FAILED
+    measure_in_lanes "$1" "$2.more" "${LANES:-4}"
+    stop_mps
+    count_rows "$2.one.rows" "$2.first.rows"
+}
+
 baselines()
 {
     for task in tasks/[0-9]*_*; do
-        evaluate baselines "$task/baseline.cu" "$(basename "$task")" 1 cuda accepted
-    done
-    start_mps
-    for task in tasks/[0-9]*_*; do
-        for world in 2 4; do
-            evaluate baselines "$task/baseline.cu" "$(basename "$task")" $world cuda-shared accepted
-        done
-    done
-    stop_mps
+        echo "$task/baseline.cu $(basename "$task")"
+    done >"$scratch/baselines"
+    measure_part baselines "$scratch/baselines"
 }
 
 submissions()
 {
-    awk -F'\t' '/^[a-z]/ && $4 == "accepted" { print $1, $2 }' tests/submissions/expected.tsv \
-        >"$scratch/submissions"
-    while read -r file task; do
-        evaluate submissions "tests/submissions/$file.cu" "$task" 1 cuda accepted
-    done <"$scratch/submissions"
-    start_mps
-    while read -r file task; do
-        for world in 2 4; do
-            evaluate submissions "tests/submissions/$file.cu" "$task" $world cuda-shared accepted
-        done
-    done <"$scratch/submissions"
-    stop_mps
+    awk -F'\t' '/^[a-z]/ && $4 == "accepted" { print "tests/submissions/" $1 ".cu", $2 }' \
+        tests/submissions/expected.tsv >"$scratch/submissions"
+    measure_part submissions "$scratch/submissions"
 }
 
 fixtures()
