@@ -164,6 +164,8 @@ static const struct json_record timing_record = {
             {"latency", JSON_STRUCT, AT(latency), .record = &regime_record},
             {"throughput", JSON_STRUCT, AT(throughput), .record = &regime_record},
             {"calibration_us", NUMBER(calibration_us)},
+            {"answer_us", NUMBER(answer_us)},
+            {"slow_us", NUMBER(slow_us)},
             {"baseline_us", NUMBER(baseline_us)},
             {"baseline_low_us", NUMBER(baseline_low_us)},
             {"baseline_high_us", NUMBER(baseline_high_us)},

@@ -111,7 +111,9 @@ struct timing {
     char *case_name, *variant;
     struct regime latency;    /* ranked: each call alone */
     struct regime throughput; /* beside it: per call of several back to back */
-    double calibration_us;    /* what the judge's clock shows for a submission that does nothing */
+    double calibration_us;    /* what the judge's clock shows beyond the call */
+    double answer_us;         /* from the nonce to the proof, in the median */
+    double slow_us;           /* of a call whose inputs are revealed slowly, at most */
     double baseline_us;       /* median of the baseline's latency, */
     double baseline_low_us, baseline_high_us; /* and its interval */
     double speedup;                           /* baseline over submission */

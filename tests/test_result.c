@@ -117,6 +117,8 @@ static struct result full(void)
                                                            .iterations = 100},
                                                .throughput = {.median_us = 4, .iterations = 25},
                                                .calibration_us = 140.3,
+                                               .answer_us = 12.5,
+                                               .slow_us = 5.5,
                                                .baseline_us = 20.5,
                                                .baseline_low_us = 20,
                                                .baseline_high_us = 21,

@@ -101,10 +101,58 @@ static void test_there_are_fewer_sets_where_memory_is_short_but_one_at_least(voi
 
     assert_int_equal(sets_count(three), 3);
     assert_int_equal(sets_count(one), 1);
-    assert_non_null(sets_keep(one, 0, 1));
-    assert_null(sets_keep(one, 0, 1));
     sets_close(three);
     sets_close(one);
+}
+
+/* Of `MANY` calls, the number of the first that is kept where there is room for `room`. */
+static int first_kept(struct fixture *fixture, uint64_t seed, int room, int *kept)
+{
+    struct sets *sets =
+        open_sets(fixture, seed, (uint64_t)room * fixture->layouts.outputs.slot_bytes * WORLD);
+    int first = -1;
+
+    for (int call = 0; call < MANY; call++) {
+        if (sets_keep(sets, 0, 1) != NULL && first < 0) {
+            first = call;
+        }
+    }
+    *kept = sets_kept(sets);
+    sets_close(sets);
+    return first;
+}
+
+static void test_which_calls_are_kept_where_room_is_short_only_the_seed_tells(void **state)
+{
+    struct fixture *fixture = *state;
+    int is_late = 0;
+    int kept = 0;
+
+    (void)first_kept(fixture, 1, MANY, &kept);
+    assert_int_equal(kept, MANY);
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        int first = first_kept(fixture, seed, 2, &kept);
+        assert_int_equal(first, first_kept(fixture, seed, 2, &kept));
+        assert_true(kept <= 2);
+        is_late += first > 2;
+    }
+    assert_true(is_late > 0);
+}
+
+static void test_what_was_dropped_is_not_judged(void **state)
+{
+    struct fixture *fixture = *state;
+    struct sets *sets = open_sets(fixture, 1, UINT64_MAX);
+    struct verdict_detail detail = {0};
+    struct error err = {0};
+    int wrong = -1;
+
+    assert_non_null(sets_keep(sets, 0, 0x55)); /* all poison: wrong */
+    sets_drop(sets, 0);
+    assert_int_equal(sets_kept(sets), 0);
+    assert_int_equal(sets_judge(sets, &wrong, &detail, &err), OK);
+    assert_int_equal(wrong, -1);
+    sets_close(sets);
 }
 
 /* The oracle's own answer goes into the outputs of a call. */
@@ -244,6 +292,9 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             test_there_are_fewer_sets_where_memory_is_short_but_one_at_least, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            test_which_calls_are_kept_where_room_is_short_only_the_seed_tells, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_was_dropped_is_not_judged, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             test_right_outputs_are_right_and_the_first_wrong_call_is_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(

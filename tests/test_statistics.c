@@ -71,13 +71,23 @@ static void test_a_wide_interval_is_noisy_unless_it_is_below_half_a_microsecond(
     assert_true(statistics_is_noisy(&(struct spread){.median = 5, .low = 4.7, .high = 5.3}));
 }
 
-static void test_clocks_that_differ_by_five_percent_and_three_microseconds_are_suspect(void **state)
+static void test_the_ranked_time_is_the_events_unless_the_clock_shows_clearly_more(void **state)
 {
     (void)state;
-    assert_false(statistics_is_suspect(10, 13.6));
-    assert_true(statistics_is_suspect(10, 13.8));
-    assert_false(statistics_is_suspect(1000, 1053));
-    assert_true(statistics_is_suspect(1000, 1057));
+    assert_true(statistics_ranked(10, 8) == 10);
+    assert_true(statistics_ranked(10, 10.5) == 10);
+    assert_true(statistics_ranked(10, 12) == 11.5);
+    assert_true(statistics_ranked(0.01, 4) == 3.5);
+}
+
+static void test_what_is_larger_by_five_percent_and_three_microseconds_is_suspect(void **state)
+{
+    (void)state;
+    assert_false(statistics_is_suspect(10, 13.8));
+    assert_false(statistics_is_suspect(13.6, 10));
+    assert_true(statistics_is_suspect(13.8, 10));
+    assert_false(statistics_is_suspect(1053, 1000));
+    assert_false(statistics_is_suspect(1000, 1057));
     assert_true(statistics_is_suspect(1057, 1000));
 }
 
@@ -162,8 +172,8 @@ int main(void)
         cmocka_unit_test(test_the_interval_of_the_median_is_that_of_the_sign_test),
         cmocka_unit_test(test_few_values_give_all_there_is_as_the_interval),
         cmocka_unit_test(test_a_wide_interval_is_noisy_unless_it_is_below_half_a_microsecond),
-        cmocka_unit_test(
-            test_clocks_that_differ_by_five_percent_and_three_microseconds_are_suspect),
+        cmocka_unit_test(test_the_ranked_time_is_the_events_unless_the_clock_shows_clearly_more),
+        cmocka_unit_test(test_what_is_larger_by_five_percent_and_three_microseconds_is_suspect),
         cmocka_unit_test(test_the_keystream_is_chacha8),
         cmocka_unit_test(test_every_part_of_key_stream_and_counter_changes_the_keystream),
         cmocka_unit_test(test_a_proof_depends_on_every_word_its_place_and_the_nonce),

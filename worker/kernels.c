@@ -9,7 +9,7 @@
 /* Made by the build from kernels.cu. */
 extern const unsigned char kernels_image[];
 
-enum { GATE, MASK, DONE, PROVE, PROVED, CANARY, KERNELS };
+enum { GATE, MASK, ANSWER, PROVE, CANARY, KERNELS };
 enum { THREADS = 256, CTAS_A_SM = 8 };
 
 struct kernels {
@@ -30,9 +30,11 @@ static enum status failed(struct error *err, CUresult result, const char *call)
 
 enum status kernels_load(struct kernels **kernels, struct error *err)
 {
-    static const char *const names[KERNELS] = {
-        [GATE] = "pkb_gate",   [MASK] = "pkb_mask",     [DONE] = "pkb_done",
-        [PROVE] = "pkb_prove", [PROVED] = "pkb_proved", [CANARY] = "pkb_canary"};
+    static const char *const names[KERNELS] = {[GATE] = "pkb_gate",
+                                               [MASK] = "pkb_mask",
+                                               [ANSWER] = "pkb_answer",
+                                               [PROVE] = "pkb_prove",
+                                               [CANARY] = "pkb_canary"};
     struct kernels *made = xcalloc(1, sizeof *made);
     CUdevice device = 0;
 
@@ -94,9 +96,7 @@ enum status kernels_gate(const struct kernels *kernels, cudaStream_t stream,
                          const struct reveal_line *line, uint32_t round,
                          struct kernels_scratch *scratch, struct error *err)
 {
-    void *words = scratch->words;
-    void *sum = &scratch->sum;
-    void *arguments[] = {&line, &round, &words, &sum};
+    void *arguments[] = {&line, &round, &scratch};
 
     return launch(kernels, stream, (struct shape){GATE, 1, 1}, arguments, err);
 }
@@ -112,42 +112,39 @@ enum status kernels_mask(const struct kernels *kernels, cudaStream_t stream,
                   arguments, err);
 }
 
-enum status kernels_done(const struct kernels *kernels, cudaStream_t stream,
-                         struct reveal_answer *answer, uint32_t round, struct error *err)
+static uint64_t at_most(uint64_t count, uint64_t most)
 {
-    void *arguments[] = {&answer, &round};
+    return count < most ? count : most;
+}
 
-    return launch(kernels, stream, (struct shape){DONE, 1, 1}, arguments, err);
+enum status kernels_answer(const struct kernels *kernels, cudaStream_t stream,
+                           const struct answering *answering, struct reveal_page *page,
+                           struct kernels_scratch *scratch, struct error *err)
+{
+    struct answering copy = *answering;
+    uint64_t count = at_most(copy.words, copy.sample) * copy.regions;
+    void *arguments[] = {&copy, &page, &scratch};
+
+    return launch(kernels, stream, (struct shape){ANSWER, ctas_for(kernels, count), THREADS},
+                  arguments, err);
 }
 
 enum status kernels_prove(const struct kernels *kernels, cudaStream_t stream,
                           const struct proving *proving, struct error *err)
 {
     struct proving copy = *proving;
-    uint64_t count = proving->size_bytes / sizeof(uint32_t);
-    void *nonce = copy.scratch->words;
-    void *sum = &copy.scratch->sum;
-    void *arguments[] = {&copy.from, &count, &copy.first, &nonce, &sum};
+    void *arguments[] = {&copy};
 
-    return launch(kernels, stream, (struct shape){PROVE, ctas_for(kernels, count), THREADS},
-                  arguments, err);
-}
-
-enum status kernels_proved(const struct kernels *kernels, cudaStream_t stream,
-                           struct reveal_answer *answer, uint32_t round,
-                           struct kernels_scratch *scratch, struct error *err)
-{
-    void *sum = &scratch->sum;
-    void *arguments[] = {&answer, &round, &sum};
-
-    return launch(kernels, stream, (struct shape){PROVED, 1, 1}, arguments, err);
+    return launch(
+        kernels, stream,
+        (struct shape){PROVE, ctas_for(kernels, at_most(copy.words, copy.sample)), THREADS},
+        arguments, err);
 }
 
 enum status kernels_canary(const struct kernels *kernels, cudaStream_t stream, uint32_t turns,
-                           struct kernels_scratch *scratch, struct error *err)
+                           struct kernels_span *span, struct error *err)
 {
-    void *result = scratch->words;
-    void *arguments[] = {&turns, &result};
+    void *arguments[] = {&turns, &span};
 
     return launch(kernels, stream,
                   (struct shape){CANARY, 2 * (unsigned)kernels->sms, KERNELS_CANARY_THREADS},

@@ -3,7 +3,8 @@
  * the same functions for gcc and nvcc.
  *
  * Inputs are XORed with the keystream of ChaCha8 under a key that is used once. The proof of
- * possession is a sum, in any order, of one keyed term for each word.
+ * possession is a sum, in any order, of one keyed term for each word, or for so many of them that
+ * who lacks a ten-thousandth is found out.
  */
 #pragma once
 
@@ -76,4 +77,10 @@ KEYSTREAM_API uint64_t possession_term(const uint32_t *nonce, uint64_t index, ui
     value ^= (uint64_t)nonce[5] << 32 | nonce[4];
     value = (value ^ (value >> 32)) * UINT64_C(0xd6e8feb86659fd93);
     return value ^ (value >> 32);
+}
+
+/* Which of `count` < 2^32 words is looked at as the i-th under the nonce, where not all are. */
+KEYSTREAM_API uint64_t possession_index(const uint32_t *nonce, uint64_t i, uint64_t count)
+{
+    return (possession_term(nonce, i, ~0u) >> 32) * count >> 32;
 }

@@ -5,6 +5,7 @@
 #include "worker/kernels.h"
 #include "worker/layout.h"
 
+#include <assert.h>
 #include <cuda.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -83,6 +84,9 @@ static enum status make_events(struct meter *meter, struct error *err)
     }
     if (error == cudaSuccess) {
         error = cudaMalloc((void **)&meter->scratch, sizeof *meter->scratch);
+    }
+    if (error == cudaSuccess) {
+        error = cudaMemset(meter->scratch, 0, sizeof *meter->scratch);
     }
     return error == cudaSuccess ? OK : cuda_failed(err, error, "what the clock needs");
 }
@@ -164,26 +168,19 @@ static enum status call(struct meter *meter, struct caller *caller,
 
 static enum status prove(struct meter *meter, const struct iteration_body *body, struct error *err)
 {
-    cudaStream_t stream = meter->options.stream;
-    struct reveal_answer *answer = &meter->page->answers[meter->options.rank];
-    enum status status = kernels_done(meter->kernels, stream, answer, body->round, err);
+    struct answering answering = {.words = body->output_slot_bytes / sizeof(uint32_t),
+                                  .sample = REVEAL_SAMPLE_WORDS,
+                                  .regions = (uint32_t)body->calls.count,
+                                  .round = body->round,
+                                  .rank = (uint32_t)meter->options.rank};
 
-    if (status == OK) {
-        status = kernels_gate(meter->kernels, stream, &meter->page->nonce, body->round,
-                              meter->scratch, err);
-    }
-    for (int i = 0; i < body->calls.count && status == OK; i++) {
+    static_assert((int)KERNELS_REGIONS_MAX == (int)CHANNEL_SLOTS, "one for each call");
+    for (int i = 0; i < body->calls.count; i++) {
         uint64_t offset = (uint64_t)body->calls.slots[i] * body->output_slot_bytes;
-        struct proving proving = {.from =
-                                      window_address(meter->options.rank, WINDOW_OUTPUTS + offset),
-                                  .size_bytes = body->output_slot_bytes,
-                                  .first = (uint64_t)i * body->output_slot_bytes / sizeof(uint32_t),
-                                  .scratch = meter->scratch};
-        status = kernels_prove(meter->kernels, stream, &proving, err);
+        answering.from[i] = window_address(meter->options.rank, WINDOW_OUTPUTS + offset);
     }
-    return status == OK
-               ? kernels_proved(meter->kernels, stream, answer, body->round, meter->scratch, err)
-               : status;
+    return kernels_answer(meter->kernels, meter->options.stream, &answering, meter->page,
+                          meter->scratch, err);
 }
 
 /* Waits for the stream, and tells how it ended. */

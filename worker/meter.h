@@ -2,9 +2,9 @@
  * meter.h — a timed call as pkb-rank makes it.
  *
  * Opened once, on hardware. An iteration puts onto the rank's stream: a gate that waits for the
- * key, the unmasking of this rank's inputs, an event, the calls, an event, the word that says done,
- * a gate that waits for the nonce, and the proof that the outputs are there. The judge's clock
- * decides; the events are only this process's word.
+ * key, the unmasking of this rank's inputs, an event, the calls, an event, and one kernel that says
+ * done, waits for the nonce and proves that the outputs are there. The judge's clock decides; the
+ * events are only this process's word.
  */
 #pragma once
 

@@ -13,12 +13,20 @@
 
 #include <stdint.h>
 
-enum { REVEAL_LINE_BYTES = 128, REVEAL_RANKS_MAX = 8, REVEAL_PAGE_BYTES = 4096 };
+enum {
+    REVEAL_LINE_BYTES = 128,
+    REVEAL_RANKS_MAX = 8,
+    REVEAL_PAGE_BYTES = 4096,
+    REVEAL_PASSES =
+        KEYSTREAM_KEY_WORDS, /* the word behind a key: how many keystreams hide a word */
+    REVEAL_WORDS,
+    REVEAL_SAMPLE_WORDS = 1 << 18, /* of a call's outputs that are proved, where there are more */
+};
 
 struct reveal_line {
-    volatile uint32_t words[KEYSTREAM_KEY_WORDS];
+    volatile uint32_t words[REVEAL_WORDS];
     volatile uint32_t round;
-    uint8_t gap[REVEAL_LINE_BYTES - 4 * (KEYSTREAM_KEY_WORDS + 1)];
+    uint8_t gap[REVEAL_LINE_BYTES - 4 * (REVEAL_WORDS + 1)];
 };
 
 struct reveal_answer {

@@ -31,7 +31,7 @@ struct rounds {
 };
 
 struct secrets {
-    uint32_t key[KEYSTREAM_KEY_WORDS], nonce[KEYSTREAM_KEY_WORDS];
+    uint32_t key[REVEAL_WORDS], nonce[REVEAL_WORDS];
 };
 
 static int64_t now_ns(void)
@@ -228,7 +228,7 @@ static enum status await_entered(struct rounds *rounds, const struct round *roun
 /* Words first, then the number that says that they are there: no store overtakes another here. */
 static void reveal(struct reveal_line *line, const uint32_t *words, uint32_t number)
 {
-    for (int i = 0; i < KEYSTREAM_KEY_WORDS; i++) {
+    for (int i = 0; i < REVEAL_WORDS; i++) {
         line->words[i] = words[i];
     }
     __atomic_thread_fence(__ATOMIC_RELEASE);
@@ -289,9 +289,11 @@ static enum status measure(struct rounds *rounds, const struct secrets *secrets,
     if (status != OK || result->end != ROUND_DONE) {
         return status;
     }
+    int64_t nonce_ns = now_ns();
     reveal(&rounds->page->nonce, secrets->nonce, rounds->number);
     status = await_answers(rounds, PROVED, result, proved_ns, err);
     result->window_us = (double)(proved_ns[1] - key_ns) / 1000;
+    result->answer_us = (double)(proved_ns[1] - nonce_ns) / 1000;
     result->skew_us = (double)(done_ns[1] - done_ns[0]) / 1000;
     return status;
 }
@@ -339,9 +341,11 @@ static enum status verify(struct rounds *rounds, const struct round *round, int 
             .from = window_address(rank, WINDOW_OUTPUTS + (uint64_t)slot * outputs_bytes),
             .size_bytes = outputs_bytes,
             .first = first,
+            .sample = REVEAL_SAMPLE_WORDS,
             .nonce = secrets->nonce};
         status = seat_sum(seat, &summing, &outputs, err);
         summing.first = 0;
+        summing.sample = UINT64_MAX; /* a single changed word has to show */
         summing.size_bytes = inputs_bytes;
         summing.from = window_address(rank, WINDOW_INPUTS + (uint64_t)slot * inputs_bytes);
         if (status == OK) {
@@ -393,6 +397,7 @@ enum status rounds_one(struct rounds *rounds, const struct round *round,
     if (getrandom(&secrets, sizeof secrets, 0) != (ssize_t)sizeof secrets) {
         return error_set(err, ERR_IO, "cannot draw a key: %m");
     }
+    secrets.key[REVEAL_PASSES] = (uint32_t)round->passes;
     enum status status = prepare(rounds, round, &secrets, err);
     if (status == OK) {
         send(rounds, round);
@@ -412,6 +417,37 @@ enum status rounds_one(struct rounds *rounds, const struct round *round,
         status = take_outputs(rounds, round, err);
     }
     return status;
+}
+
+enum status rounds_gap(struct rounds *rounds, int calls, double *gap_us, struct error *err)
+{
+    enum status status = OK;
+
+    for (int i = 0; i < rounds->seat_count && status == OK; i++) {
+        double here_us = 0;
+        status = seat_gap(rounds->seats[i], calls, &here_us, err);
+        if (status == OK && (i == 0 || here_us < *gap_us)) {
+            *gap_us = here_us;
+        }
+    }
+    return status;
+}
+
+void rounds_watch(struct rounds *rounds)
+{
+    for (int i = 0; i < rounds->seat_count; i++) {
+        seat_watch(rounds->seats[i]);
+    }
+}
+
+bool rounds_are_slow(const struct rounds *rounds)
+{
+    for (int i = 0; i < rounds->seat_count; i++) {
+        if (seat_is_slow(rounds->seats[i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool rounds_is_disturbed(const struct rounds *rounds, double *now_us, double *quiet_us)

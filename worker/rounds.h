@@ -31,8 +31,9 @@ struct round {
     const struct run *run;
     const struct layouts *layouts;
     int first_call, calls;
-    bool is_empty;                                   /* all but the calls themselves */
-    uint8_t poison;                                  /* that outputs hold before */
+    bool is_empty;  /* all but the calls themselves */
+    int passes;     /* keystreams that hide the inputs: 1, or more to make that slow */
+    uint8_t poison; /* that outputs hold before */
     const uint8_t *inputs[CHANNEL_SLOTS][WORLD_MAX]; /* images of slots, by call */
     uint8_t *outputs[CHANNEL_SLOTS]; /* by call, images of all ranks' slots; NULL: not wanted */
 };
@@ -50,6 +51,7 @@ struct round_result {
     int rank;
     double events_us; /* the largest that a rank says, of all its calls */
     double window_us; /* from the key to the last proof */
+    double answer_us; /* from the nonce to the last proof */
     double skew_us;   /* from the first rank that was done to the last */
 };
 
@@ -57,6 +59,13 @@ struct round_result {
 enum status rounds_one(struct rounds *rounds, const struct round *round,
                        struct round_result *result, struct error *err);
 
+/* What the events of `calls` calls show that do nothing. */
+enum status rounds_gap(struct rounds *rounds, int calls, double *gap_us, struct error *err);
+
+/* The next rounds are those that the following are said of. */
+void rounds_watch(struct rounds *rounds);
+/* Were the clocks over 3 % below those of rounds_open? */
+bool rounds_are_slow(const struct rounds *rounds);
 /* Was a kernel of somebody else on a GPU in most rounds, though all ranks were idle? How long what
  * looks for it took, and how long it takes when nobody is there. */
 bool rounds_is_disturbed(const struct rounds *rounds, double *now_us, double *quiet_us);

@@ -5,6 +5,7 @@
 #include "worker/kernels.h"
 #include "worker/statistics.h"
 
+#include <assert.h>
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,11 +17,22 @@ enum {
     CANARIES_MAX = 1024,
     QUIET_CANARIES = 50,
     QUIET_SKIPPED = 10, /* until the clocks are up */
+    GAPS = 25,
 };
 
-/* One place that is taken makes it twice as long. */
+/* Who takes turns with us makes us wait: that shows by the wall's clock, which is coarse. */
 #define DISTURBED_SHARE 1.3
 #define DISTURBED_LEAST_US 30.0
+/* Who sits on a place makes all of it take longer than a block of it, at whatever clocks. */
+#define SPREAD_SHARE 1.03
+#define SLOW_SHARE 1.03
+
+/* One look at the GPU. */
+struct look {
+    double wall_us;
+    double block_us; /* the fastest block */
+    double spread;   /* all blocks together, in fastest blocks */
+};
 
 struct staging {
     void *memory;
@@ -35,9 +47,11 @@ struct seat {
     struct staging staging[WORLD_MAX][CHANNEL_SLOTS];
     void *flush;
     size_t flush_bytes;
-    double quiet_us;
-    double canaries_us[CANARIES_MAX]; /* the last ones, in a ring */
-    size_t canary_count;              /* ever */
+    struct kernels_span *span; /* device memory */
+    cudaEvent_t start, end;
+    struct look quiet;               /* medians */
+    struct look looks[CANARIES_MAX]; /* the last ones, in a ring */
+    size_t look_count;               /* since seat_watch */
 };
 
 static enum status check(cudaError_t error, const char *call, struct error *err)
@@ -55,25 +69,55 @@ static enum status enter(const struct seat *seat, struct error *err)
 }
 
 /*
- * Takes the whole GPU for a moment, by the wall's clock: a kernel of another process that shares
- * the GPU keeps a place of it, and one that takes turns with us makes us wait for ours.
+ * Takes the whole GPU for a moment: a kernel of another process that shares the GPU keeps a place
+ * of it, and one that takes turns with us makes us wait for ours.
  */
 static enum status look(struct seat *seat, struct error *err)
 {
+    static const struct kernels_span none = {.first = UINT64_MAX, .least = UINT64_MAX};
+    struct kernels_span span = none;
     struct timespec before;
     struct timespec after;
 
-    (void)clock_gettime(CLOCK_MONOTONIC, &before);
     enum status status =
-        kernels_canary(seat->kernels, seat->stream, CANARY_TURNS, seat->scratch, err);
+        check(cudaMemcpyAsync(seat->span, &none, sizeof none, cudaMemcpyHostToDevice, seat->stream),
+              "cudaMemcpyAsync", err);
+    (void)clock_gettime(CLOCK_MONOTONIC, &before);
+    if (status == OK) {
+        status = kernels_canary(seat->kernels, seat->stream, CANARY_TURNS, seat->span, err);
+    }
     if (status == OK) {
         status = check(cudaStreamSynchronize(seat->stream), "cudaStreamSynchronize", err);
     }
     (void)clock_gettime(CLOCK_MONOTONIC, &after);
-    seat->canaries_us[seat->canary_count++ % CANARIES_MAX] =
-        (double)(after.tv_sec - before.tv_sec) * 1e6 +
-        (double)(after.tv_nsec - before.tv_nsec) / 1e3;
+    if (status == OK) {
+        status = seat_copy_out(seat, (uint8_t *)&span, (uint64_t)(uintptr_t)seat->span, sizeof span,
+                               err);
+    }
+    seat->looks[seat->look_count++ % CANARIES_MAX] =
+        (struct look){.wall_us = (double)(after.tv_sec - before.tv_sec) * 1e6 +
+                                 (double)(after.tv_nsec - before.tv_nsec) / 1e3,
+                      .block_us = (double)span.least / 1e3,
+                      .spread = (double)(span.last - span.first) / (double)span.least};
     return status;
+}
+
+static struct look medians(const struct seat *seat, size_t first)
+{
+    size_t count = seat->look_count < CANARIES_MAX ? seat->look_count : CANARIES_MAX;
+    double walls[CANARIES_MAX];
+    double blocks[CANARIES_MAX];
+    double spreads[CANARIES_MAX];
+
+    assert(first < count);
+    for (size_t i = first; i < count; i++) {
+        walls[i] = seat->looks[i].wall_us;
+        blocks[i] = seat->looks[i].block_us;
+        spreads[i] = seat->looks[i].spread;
+    }
+    return (struct look){.wall_us = statistics_median(walls + first, count - first),
+                         .block_us = statistics_median(blocks + first, count - first),
+                         .spread = statistics_median(spreads + first, count - first)};
 }
 
 static enum status measure_quiet(struct seat *seat, struct error *err)
@@ -84,8 +128,8 @@ static enum status measure_quiet(struct seat *seat, struct error *err)
         status = look(seat, err);
     }
     if (status == OK) {
-        seat->quiet_us = statistics_median(seat->canaries_us + QUIET_SKIPPED, QUIET_CANARIES);
-        seat->canary_count = 0;
+        seat->quiet = medians(seat, QUIET_SKIPPED);
+        seat_watch(seat);
     }
     return status;
 }
@@ -105,6 +149,15 @@ static enum status make(struct seat *seat, struct error *err)
     if (status == OK) {
         status =
             check(cudaMalloc((void **)&seat->scratch, sizeof *seat->scratch), "cudaMalloc", err);
+    }
+    if (status == OK) {
+        status = check(cudaMalloc((void **)&seat->span, sizeof *seat->span), "cudaMalloc", err);
+    }
+    if (status == OK) {
+        status = check(cudaEventCreate(&seat->start), "cudaEventCreate", err);
+    }
+    if (status == OK) {
+        status = check(cudaEventCreate(&seat->end), "cudaEventCreate", err);
     }
     if (status == OK) {
         status = check(cudaDeviceGetAttribute(&cache_bytes, cudaDevAttrL2CacheSize, seat->device),
@@ -142,6 +195,7 @@ void seat_close(struct seat *seat)
         }
     }
     (void)cudaFree(seat->flush);
+    (void)cudaFree(seat->span);
     (void)cudaFree(seat->scratch);
     kernels_unload(seat->kernels);
     free(seat);
@@ -154,7 +208,7 @@ enum status seat_begin(struct seat *seat, const uint32_t *key, struct error *err
     if (status != OK) {
         return status;
     }
-    return check(cudaMemcpyAsync(seat->scratch->words, key, KEYSTREAM_KEY_WORDS * sizeof *key,
+    return check(cudaMemcpyAsync(seat->scratch->words, key, REVEAL_WORDS * sizeof *key,
                                  cudaMemcpyHostToDevice, seat->stream),
                  "cudaMemcpyAsync", err);
 }
@@ -242,8 +296,9 @@ enum status seat_sum(struct seat *seat, const struct summing *summing, uint64_t 
 {
     struct kernels_scratch start = {0};
     struct proving proving = {.from = summing->from,
-                              .size_bytes = summing->size_bytes,
+                              .words = summing->size_bytes / sizeof(uint32_t),
                               .first = summing->first,
+                              .sample = summing->sample,
                               .scratch = seat->scratch};
     uint64_t added = 0;
     enum status status = enter(seat, err);
@@ -279,18 +334,56 @@ enum status seat_copy_out(struct seat *seat, uint8_t *to, uint64_t from, uint64_
                         : status;
 }
 
+enum status seat_gap(struct seat *seat, int records, double *gap_us, struct error *err)
+{
+    double gaps_us[GAPS];
+    enum status status = enter(seat, err);
+
+    for (int i = 0; i < GAPS && status == OK; i++) {
+        float elapsed_ms = 0;
+        /* So that both are there before the GPU comes to the first. */
+        status = kernels_canary(seat->kernels, seat->stream, CANARY_TURNS, seat->span, err);
+        if (status == OK) {
+            status = check(cudaEventRecord(seat->start, seat->stream), "cudaEventRecord", err);
+        }
+        for (int record = 0; record < records && status == OK; record++) {
+            status = check(cudaEventRecord(seat->end, seat->stream), "cudaEventRecord", err);
+        }
+        if (status == OK) {
+            status = check(cudaStreamSynchronize(seat->stream), "cudaStreamSynchronize", err);
+        }
+        if (status == OK) {
+            status = check(cudaEventElapsedTime(&elapsed_ms, seat->start, seat->end),
+                           "cudaEventElapsedTime", err);
+        }
+        gaps_us[i] = (double)elapsed_ms * 1e3;
+    }
+    if (status == OK) {
+        *gap_us = statistics_median(gaps_us, GAPS);
+    }
+    return status;
+}
+
+void seat_watch(struct seat *seat)
+{
+    seat->look_count = 0;
+}
+
 bool seat_is_disturbed(const struct seat *seat, double *now_us, double *quiet_us)
 {
-    double canaries_us[CANARIES_MAX];
-    size_t count = seat->canary_count < CANARIES_MAX ? seat->canary_count : CANARIES_MAX;
-
-    if (count == 0) {
+    if (seat->look_count == 0) {
         return false;
     }
-    memcpy(canaries_us, seat->canaries_us, sizeof canaries_us);
-    *now_us = statistics_median(canaries_us, count);
-    *quiet_us = seat->quiet_us;
-    return *now_us > DISTURBED_SHARE * *quiet_us + DISTURBED_LEAST_US;
+    struct look now = medians(seat, 0);
+    bool is_sat_on = now.spread > SPREAD_SHARE * seat->quiet.spread;
+    *now_us = is_sat_on ? now.spread * seat->quiet.block_us : now.wall_us;
+    *quiet_us = is_sat_on ? seat->quiet.spread * seat->quiet.block_us : seat->quiet.wall_us;
+    return is_sat_on || now.wall_us > DISTURBED_SHARE * seat->quiet.wall_us + DISTURBED_LEAST_US;
+}
+
+bool seat_is_slow(const struct seat *seat)
+{
+    return seat->look_count > 0 && medians(seat, 0).block_us > SLOW_SHARE * seat->quiet.block_us;
 }
 
 bool seat_is_busy(struct seat *seat)
@@ -299,7 +392,7 @@ bool seat_is_busy(struct seat *seat)
     double now_us = 0;
     double quiet_us = 0;
 
-    seat->canary_count = 0;
+    seat_watch(seat);
     for (int i = 0; i < BUSY_CANARIES; i++) {
         if (enter(seat, &err) != OK || look(seat, &err) != OK) {
             return true; /* a GPU that does not even do this */

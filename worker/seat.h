@@ -15,10 +15,11 @@
 
 struct seat;
 
-/* Measures what the GPU does when nobody else is there. */
+/* Measures what the GPU does when nobody else is there. The context stays current. */
 enum status seat_open(struct seat **seat, int device, struct error *err);
 void seat_close(struct seat *seat);
 
+/* `key`: the words of its line. */
 enum status seat_begin(struct seat *seat, const uint32_t *key, struct error *err);
 
 struct hiding {
@@ -39,6 +40,7 @@ struct summing {
     uint64_t from, size_bytes;
     uint64_t first; /* index of its first word */
     const uint32_t *nonce;
+    uint64_t sample; /* as in kernels.h */
 };
 /* Adds the terms of the words to *sum. */
 enum status seat_sum(struct seat *seat, const struct summing *summing, uint64_t *sum,
@@ -46,7 +48,15 @@ enum status seat_sum(struct seat *seat, const struct summing *summing, uint64_t 
 enum status seat_copy_out(struct seat *seat, uint8_t *to, uint64_t from, uint64_t size_bytes,
                           struct error *err);
 
-/* Did what seat_leave looks for take longer than when nobody was there, in the median? */
+/* What two events show with nothing between them but `records` - 1 others, in the median. */
+enum status seat_gap(struct seat *seat, int records, double *gap_us, struct error *err);
+
+/* What seat_leave looks at is kept from here on. */
+void seat_watch(struct seat *seat);
+/* Was somebody else on the GPU, in most of what seat_leave has seen since? How long that took, and
+ * how long it takes when nobody is there. */
 bool seat_is_disturbed(const struct seat *seat, double *now_us, double *quiet_us);
-/* Does it take longer now? */
+/* Were the clocks over 3 % below those of seat_open? */
+bool seat_is_slow(const struct seat *seat);
+/* Is somebody there now? */
 bool seat_is_busy(struct seat *seat);

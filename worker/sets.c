@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/mem.h"
 #include "worker/crowd.h"
+#include "worker/keystream.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ struct kept {
 struct sets {
     struct sets_options options;
     int count, kept_max, kept_count;
+    uint64_t asked;                 /* for a place, ever */
     uint64_t set_bytes, kept_bytes; /* of one, all ranks */
     uint8_t *inputs, *outputs;
     struct finding_of_call *findings;
@@ -145,13 +147,32 @@ const uint8_t *sets_inputs(const struct sets *sets, int set, int rank)
     return image(sets, set, rank);
 }
 
+/* Where there is room for a part only, which calls are kept is as good as random: a submission
+ * cannot know which of its calls nobody looks at. */
+static bool is_drawn(struct sets *sets)
+{
+    uint32_t key[KEYSTREAM_KEY_WORDS] = {(uint32_t)sets->options.seed,
+                                         (uint32_t)(sets->options.seed >> 32)};
+    uint32_t block[KEYSTREAM_BLOCK_WORDS];
+
+    keystream_block(key, UINT64_MAX, sets->asked++, block);
+    return (uint64_t)block[0] * (uint64_t)sets->options.kept_max >> 32 < (uint64_t)sets->kept_max;
+}
+
 uint8_t *sets_keep(struct sets *sets, int set, uint8_t poison)
 {
-    if (sets->kept_count == sets->kept_max) {
+    if (!is_drawn(sets) || sets->kept_count == sets->kept_max) {
         return NULL;
     }
     sets->kept[sets->kept_count] = (struct kept){.set = set, .poison = poison};
     return sets->outputs + (uint64_t)sets->kept_count++ * sets->kept_bytes;
+}
+
+void sets_drop(struct sets *sets, int kept)
+{
+    assert(kept <= sets->kept_count);
+    assert(sets->judged == 0);
+    sets->kept_count = kept;
 }
 
 static void judge_one(void *context, size_t number)

@@ -31,7 +31,8 @@ int sets_count(const struct sets *sets); /* at least 1 */
 /* The image of a rank's input slot, layouts->inputs.slot_bytes of it. */
 const uint8_t *sets_inputs(const struct sets *sets, int set, int rank);
 
-/* Where the images of the ranks' output slots go, one behind the other; NULL: no room for more. */
+/* Where the images of the ranks' output slots go, one behind the other; NULL: not to be kept, since
+ * there is not room for kept_max of them. */
 uint8_t *sets_keep(struct sets *sets, int set, uint8_t poison);
 
 /* The first kept call that is wrong, or -1. Where judging all would take longer than judge_ms, as
@@ -39,3 +40,5 @@ uint8_t *sets_keep(struct sets *sets, int set, uint8_t poison);
 enum status sets_judge(struct sets *sets, int *wrong, struct verdict_detail *detail,
                        struct error *err);
 int sets_kept(const struct sets *sets);
+/* Forgets what was kept after the first `kept`, before anything is judged. */
+void sets_drop(struct sets *sets, int kept);

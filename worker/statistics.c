@@ -8,6 +8,8 @@
 #define NOISY_LEAST_US 0.5
 #define SUSPECT_SHARE 0.05
 #define SUSPECT_LEAST_US 3.0
+/* By so much the judge's clock errs in one iteration. */
+#define CLOCK_LEAST_US 0.5
 /* Of the normal distribution: 95 % lie within so many standard deviations. */
 #define DEVIATIONS_95 1.959964
 
@@ -62,9 +64,12 @@ bool statistics_is_noisy(const struct spread *spread)
     return width > NOISY_SHARE * spread->median && width > NOISY_LEAST_US;
 }
 
-bool statistics_is_suspect(double events_us, double window_us)
+bool statistics_is_suspect(double larger_us, double smaller_us)
 {
-    double larger = events_us > window_us ? events_us : window_us;
+    return larger_us - smaller_us > SUSPECT_SHARE * larger_us + SUSPECT_LEAST_US;
+}
 
-    return fabs(events_us - window_us) > SUSPECT_SHARE * larger + SUSPECT_LEAST_US;
+double statistics_ranked(double events_us, double window_us)
+{
+    return events_us > window_us - CLOCK_LEAST_US ? events_us : window_us - CLOCK_LEAST_US;
 }

@@ -18,5 +18,8 @@ struct spread statistics_spread(double *values, size_t count);
 double statistics_median(double *values, size_t count);
 /* Is the interval of the median wide: over 2 % of it, and over 0.5 us? */
 bool statistics_is_noisy(const struct spread *spread);
-/* Do two clocks differ in their medians by over 5 % and 3 us? */
-bool statistics_is_suspect(double events_us, double window_us);
+/* Is what should be no larger so by over 5 % and 3 us? */
+bool statistics_is_suspect(double larger_us, double smaller_us);
+/* The time of an iteration: what its events say, unless the judge's clock shows more than that by
+ * over 0.5 us, by which it may err. */
+double statistics_ranked(double events_us, double window_us);
