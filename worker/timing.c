@@ -44,7 +44,7 @@ struct stage {
     int64_t started_ms;
     struct times times;   /* of the last series */
     struct times empties; /* of the rounds without calls in it */
-    double answer_us;     /* what an answer takes, in the median of those */
+    double answer_us;     /* what an answer took in those of the last pass */
 };
 
 /* Rounds of one kind, with an empty one after each few of them. */
@@ -190,7 +190,6 @@ static enum status calibrate(struct stage *stage, int calls, double *calibration
     if (status == OK) {
         struct times *empties = &stage->empties;
         *calibration_us = statistics_median(empties->window_us, empties->count) - gap_us;
-        stage->answer_us = statistics_median(empties->answer_us, empties->count);
     }
     return status;
 }
@@ -268,6 +267,7 @@ static enum status pass(struct stage *stage, struct timing *timing, struct regim
         }
         summarize(stage, 1, timing->calibration_us, regime, &spread);
         timing->answer_us = statistics_median(stage->times.answer_us, stage->times.count);
+        stage->answer_us = statistics_median(stage->empties.answer_us, stage->empties.count);
         *is_noisy = statistics_is_noisy(&spread) || rounds_are_slow(stage->options->rounds);
         if (!*is_noisy) {
             break;
