@@ -112,6 +112,7 @@ struct launch {
     uint32_t dynamic_shared_bytes;
     bool is_cooperative;
     bool is_nccl;       /* its traffic counts as NCCL's */
+    uint32_t call;      /* the pkb_run of its process in which it was queued, from 0 */
     const void *params; /* kernel->param_bytes, copied */
 };
 /* Checks what a driver checks (sizes, shared memory, cooperative fit): ERR_INVALID. A kernel that

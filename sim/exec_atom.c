@@ -3,6 +3,7 @@
 #include "sim/exec.h"
 #include "sim/half.h"
 #include "sim/schedule.h"
+#include "sim/stale.h"
 
 #include <string.h>
 
@@ -24,10 +25,22 @@ static bool resolve(struct warp *warp, const struct insn *insn, uint32_t mask,
     return access_resolve(warp, insn, mask, &request, access);
 }
 
+/* Whether it has set a flag, as a store does: one that counts is none, and a swap that fails writes
+ * nothing. */
+static bool sets_flag(const struct insn *insn, uint64_t changes)
+{
+    bool may_keep = insn->sub == ATOM_EXCH || insn->sub == ATOM_OR;
+
+    return insn->vector == 1 && (may_keep || (insn->sub == ATOM_CAS && changes > 0));
+}
+
 static void finish(struct warp *warp, const struct insn *insn, uint32_t mask,
                    const struct access *access, uint32_t element_bytes, uint64_t changes)
 {
     warp->engine->changes += changes;
+    if (sets_flag(insn, changes)) {
+        stale_stored(warp, mask, access, element_bytes, changes == 0);
+    }
     if (changes || (access->region && access->region->is_undefined)) {
         access_wrote(warp, access, mask, element_bytes * insn->vector);
     }

@@ -2,6 +2,7 @@
 #include "sim/access.h"
 #include "sim/exec.h"
 #include "sim/schedule.h"
+#include "sim/stale.h"
 
 #include <string.h>
 
@@ -34,6 +35,9 @@ static void note_strong(struct warp *warp, const struct insn *insn, uint32_t mas
 
     memcpy(&value, access->at[lane], size_bytes < 8 ? size_bytes : 8);
     warp_spin(warp, insn, lane, access->address[lane], value);
+    if (warp->spin.repeats == 0 && insn->vector == 1) {
+        stale_polled(warp, insn, mask, access, size_bytes);
+    }
 }
 
 /* Element i of lane l of a contiguous access lies at l * vector + i. */
@@ -159,6 +163,9 @@ static void finish_store(struct warp *warp, const struct insn *insn, uint32_t ma
 {
     warp->engine->changes += changes;
     bool may_define = access->region && access->region->is_undefined;
+    if (insn->sem != SEM_WEAK && insn->vector == 1) {
+        stale_stored(warp, mask, access, size_bytes, changes == 0);
+    }
     if (changes || !warp->engine->is_watching || may_define) {
         access_wrote(warp, access, mask, size_bytes);
     }

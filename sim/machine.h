@@ -94,6 +94,7 @@ struct client {
 
     struct stream *streams; /* the legacy streams of the devices first, then in order of creation */
     uint64_t sequence;      /* of the last item queued */
+    uint32_t calls;         /* of pkb_run that have returned */
     uint64_t queued_bytes;  /* of copies from host memory that wait in queues */
     struct program *programs;
     struct buffer output;               /* what kernels printed and nobody fetched */

@@ -8,6 +8,7 @@
 #include "common/mem.h"
 #include "sim/core.h"
 #include "sim/schedule.h"
+#include "sim/stale.h"
 
 /* The index of the first region that ends beyond `address`. */
 static uint32_t position(const struct space *space, uint64_t address)
@@ -76,6 +77,7 @@ static void memory_close(struct engine *engine, struct memory *memory)
         munmap(memory->writers, shadow_bytes(memory));
         engine->shadow_bytes -= shadow_bytes(memory);
     }
+    flags_release(memory->flags);
     free(memory);
 }
 

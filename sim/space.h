@@ -18,9 +18,10 @@ struct memory {
     uint8_t *host;
     uint64_t size_bytes;
     uint32_t *writers;
-    bool is_unwatched; /* there was no room for it */
-    bool is_whole;     /* every word has a writer */
-    uint64_t checks;   /* of that: defined.c */
+    bool is_unwatched;   /* there was no room for it */
+    bool is_whole;       /* every word has a writer */
+    uint64_t checks;     /* of that: defined.c */
+    struct flags *flags; /* words that are written as flags: stale.c; NULL: none */
     int references;
     struct memory *next;
 };

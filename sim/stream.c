@@ -274,6 +274,8 @@ int stream_push(struct stream *stream, struct item *item)
     struct client *client = stream->client;
 
     item->sequence = ++client->sequence;
+    item->launch.call = client->calls;
+    client->calls += item->is_call_end;
     if (stream->tail) {
         stream->tail->next = item;
     } else {

@@ -5,8 +5,9 @@
 #include "common/mem.h"
 #include "sim/exec.h"
 #include "sim/schedule.h"
+#include "sim/spin.h"
 
-enum { LOOK_AHEAD = 24, ROWS_MAX = 256 };
+enum { ROWS_MAX = 256 };
 
 struct rows {
     struct wait *waits;
@@ -14,52 +15,6 @@ struct rows {
 };
 
 /* ---- the value that ends a spin ---- */
-
-static bool reads(const struct insn *insn, int source, int32_t slot)
-{
-    int at = insn->dst_count + source;
-
-    return insn->args[at] == slot && !(insn->arg_predicate >> at & 1);
-}
-
-/* The comparison that follows a load, of what it loaded; copies are followed. */
-static const struct insn *comparison_of(const struct kernel *kernel, uint32_t pc, int32_t *slot)
-{
-    for (uint32_t i = pc + 1; i < kernel->insn_count && i <= pc + LOOK_AHEAD; i++) {
-        const struct insn *insn = &kernel->insns[i];
-        if (insn->op == OP_BRA || insn->op == OP_BRX || insn->op == OP_EXIT) {
-            return NULL;
-        }
-        if (insn->op == OP_SETP && (reads(insn, 0, *slot) || reads(insn, 1, *slot))) {
-            return insn;
-        }
-        if ((insn->op == OP_MOV || insn->op == OP_CVT) && reads(insn, 0, *slot)) {
-            *slot = insn->args[0];
-        }
-    }
-    return NULL;
-}
-
-/* Whether the loop goes on while predicate `number` is true (1) or false (0); -1: not seen. */
-static int goes_on_while(const struct kernel *kernel, uint32_t load_pc, const struct insn *setp)
-{
-    uint32_t start = (uint32_t)(setp - kernel->insns) + 1;
-
-    for (uint32_t i = start; i < kernel->insn_count && i <= start + LOOK_AHEAD; i++) {
-        const struct insn *insn = &kernel->insns[i];
-        if (insn->op != OP_BRA) {
-            continue;
-        }
-        bool is_second = setp->dst_count == 2 && insn->guard == setp->args[1];
-        if (insn->guard >= 0 && (insn->guard == setp->args[0] || is_second)) {
-            bool taken_while = insn->guard_not == is_second;
-            bool goes_back = insn->target <= load_pc && insn->back_edge;
-            return goes_back == taken_while;
-        }
-        return -1;
-    }
-    return -1;
-}
 
 static enum code_cmp negated(enum code_cmp cmp)
 {
@@ -147,32 +102,24 @@ static char *number_text(uint64_t value, uint8_t type)
     }
 }
 
-static bool is_wide(uint8_t type)
-{
-    return type == TYPE_U64 || type == TYPE_S64 || type == TYPE_B64 || type == TYPE_F64;
-}
-
 /* ">= 1", or NULL where it cannot be seen; `type` becomes the comparison's. */
 static char *wanted_text(struct warp *warp, uint32_t load_pc, int lane, uint8_t *type)
 {
     const struct kernel *kernel = warp->grid->bound->kernel;
-    const struct insn *load = &kernel->insns[load_pc];
-    int32_t slot = load->dst_count ? load->args[0] : -1;
-    const struct insn *setp = slot >= 0 ? comparison_of(kernel, load_pc, &slot) : NULL;
+    struct comparison comparison = spin_comparison(kernel, load_pc);
+    const struct insn *setp = comparison.setp;
 
     if (!setp) {
         return NULL;
     }
     *type = setp->type;
-    int while_true = goes_on_while(kernel, load_pc, setp);
-    if (while_true < 0 || setp->boolean != BOOL_NONE) {
+    if (!comparison.branch || setp->boolean != BOOL_NONE) {
         return NULL;
     }
-    bool is_first = reads(setp, 0, slot);
-    int32_t other = setp->args[setp->dst_count + is_first];
-    uint64_t value = is_wide(setp->type) ? ((const uint64_t *)source_8(warp, other))[lane]
-                                         : ((const uint32_t *)source_4(warp, other))[lane];
-    enum code_cmp cmp = is_first ? setp->cmp : mirrored(setp->cmp);
+    bool goes_back = comparison.branch->target <= load_pc && comparison.branch->back_edge;
+    bool while_true = goes_back == spin_is_taken_while(&comparison);
+    uint64_t value = spin_operand(warp, &comparison, lane);
+    enum code_cmp cmp = comparison.is_first ? setp->cmp : mirrored(setp->cmp);
     const char *sign = sign_of(while_true ? negated(cmp) : cmp);
     if (!sign) {
         return NULL;
@@ -236,7 +183,7 @@ static uint32_t bytes_of(uint8_t type)
     case TYPE_S16:
         return 2;
     default:
-        return is_wide(type) || type == TYPE_B128 ? 8 : 4;
+        return spin_is_wide(type) || type == TYPE_B128 ? 8 : 4;
     }
 }
 

@@ -119,6 +119,7 @@ static inline void simulation_close(struct simulation *simulation)
 struct simulation_launch {
     const char *kernel;
     int rank;
+    uint32_t call; /* of the rank's pkb_run */
     uint32_t ctas, threads, shared_bytes;
     bool is_cooperative;
     const void *params;
@@ -132,6 +133,7 @@ static inline struct grid *simulation_launch(struct simulation *simulation,
         .module = simulation->modules[options->rank],
         .space = simulation->spaces[options->rank],
         .device = options->rank,
+        .call = options->call,
         .grid = {options->ctas ? options->ctas : 1, 1, 1},
         .block = {options->threads ? options->threads : 32, 1, 1},
         .dynamic_shared_bytes = options->shared_bytes,

@@ -104,6 +104,14 @@ END
             (select(.verdict != $verdict) | "verdict \(.verdict)"),
             (select($reason != "-" and .reason != $reason) | "reason \(.reason)")' "$result" 2>&1
         [ -s "$result" ] || echo "no result"
+        # What is right has no findings but those that are expected.
+        case " $checks" in
+        *" finding="*) ;;
+        *)
+            jq -r 'select(.verdict == "accepted") | (.findings // [])[]
+                | "finding \(.kind): \(.message)"' "$result"
+            ;;
+        esac
         for check in $checks; do
             case $check in
             - | switch=*) continue ;;

@@ -39,7 +39,9 @@ END
         jq -r --arg verdict "$verdict" --arg reason "$reason" --arg output "$output" '
             (select(.verdict != $verdict) | "verdict \(.verdict)"),
             (select($reason != "-" and .reason != $reason) | "reason \(.reason)"),
-            (select($output != "-" and .mismatch.output != $output) | "output \(.mismatch)")
+            (select($output != "-" and .mismatch.output != $output) | "output \(.mismatch)"),
+            (select(.verdict == "accepted") | (.findings // [])[]
+                | "finding \(.kind): \(.message)")
             ' "$result" 2>&1
         [ -s "$result" ] || echo "no result"
     )
