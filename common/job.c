@@ -77,6 +77,7 @@ static const struct json_record submission_record = {
             {"task_number", JSON_INT, AT(task_number), .min = 1, .max = 999},
             {"task", JSON_NAME, AT(task), .min = 1, .size = NAME_MAX_BYTES},
             {"model", JSON_NAME, AT(model), .size = NAME_MAX_BYTES},
+            {"attempt", JSON_INT, AT(attempt), .optional = true, .min = 1, .max = ATTEMPT_MAX},
             {"owner", JSON_NAME, AT(owner), .min = 1, .size = NAME_MAX_BYTES},
             {"created_ms", JSON_INT64, AT(created_ms), .max = INT64_MAX},
             {"source_bytes", JSON_INT64, AT(source_bytes), .min = 1, .max = SOURCE_MAX_BYTES},
@@ -109,6 +110,7 @@ static const struct json_record submission_request_record = {
             {"device", JSON_ENUM, AT(device), .optional = true, .absent = DEVICE_SIM,
              .size = DEVICE_KINDS, .name = device_kind_name},
             {"model", JSON_NAME, AT(model), .optional = true, .size = NAME_MAX_BYTES},
+            {"attempt", JSON_INT, AT(attempt), .optional = true, .min = 1, .max = ATTEMPT_MAX},
             {"source", JSON_TEXT, AT(source), .min = 1, .max = SOURCE_MAX_BYTES},
         },
 };
@@ -154,6 +156,7 @@ static const struct json_record job_record = {
         {
             {"id", JSON_NAME, AT(job.id), .min = 1, .size = ID_MAX},
             {"submission_id", JSON_NAME, AT(job.submission_id), .min = 1, .size = ID_MAX},
+            {"batch_id", JSON_NAME, AT(job.batch_id), .optional = true, .min = 1, .size = ID_MAX},
             {"task_number", JSON_INT, AT(job.task_number), .min = 1, .max = 999},
             {"task", JSON_NAME, AT(job.task), .min = 1, .size = NAME_MAX_BYTES},
             {"world", JSON_INT, AT(job.world), .min = 1, .max = WORLD_MAX},

@@ -20,6 +20,7 @@ enum {
     SOURCE_MAX_BYTES = 256 * 1024, /* a submission's text */
     JSON_BODY_MAX_BYTES = 1 << 20, /* any JSON body */
     WORLD_MAX = 8,
+    ATTEMPT_MAX = 100,
     SHA256_TEXT_MAX = 65,
     JOB_VERSION_MAX = 48,
 };
@@ -41,6 +42,7 @@ struct submission {
     int task_number;
     char task[NAME_MAX_BYTES];
     char model[NAME_MAX_BYTES]; /* "": not given */
+    int attempt;                /* which of the model's tries at the task, from 1; 0: not given */
     char owner[NAME_MAX_BYTES];
     int64_t created_ms; /* wall clock, ms since 1970 */
     int64_t source_bytes;
@@ -58,6 +60,7 @@ struct submission_request {
     int dtype;                 /* enum dtype; -1: not given (the server takes bf16) */
     enum device_kind device;   /* given, or DEVICE_SIM */
     char model[NAME_MAX_BYTES];
+    int attempt;  /* 1..ATTEMPT_MAX; 0: not given */
     char *source; /* UTF-8, no zero byte, 1..SOURCE_MAX_BYTES; owned by the record */
     size_t source_bytes;
 };
@@ -71,6 +74,7 @@ void submission_request_release(struct submission_request *request);
 struct job {
     char id[ID_MAX];
     char submission_id[ID_MAX];
+    char batch_id[ID_MAX]; /* "": of none */
     int task_number;
     char task[NAME_MAX_BYTES];
     int world;

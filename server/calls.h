@@ -15,7 +15,7 @@
 struct route;
 struct service;
 
-enum { LOCATION_MAX = 80 };
+enum { LOCATION_MAX = 80, LIST_LIMIT_DEFAULT = 50, LIST_LIMIT_MAX = 200 };
 
 struct call {
     struct service *service;
@@ -24,6 +24,12 @@ struct call {
     struct token token;
     char id[NAME_MAX_BYTES]; /* the variable part of the path */
     bool is_source;          /* the body is a CUDA source, not JSON */
+
+    /* A write in parts: has_more asks for another turn. */
+    char batch_id[ID_MAX]; /* that is uploaded; "": none yet */
+    int line;              /* of it, that came last */
+    bool skips_line;       /* whose end has not come yet, and which is too long */
+    bool has_more;
 
     int http_status; /* of the answer; 0: none yet */
     const char *content_type;

@@ -15,7 +15,7 @@
 enum {
     APPLICATION_ID = 0x706b6231, /* "pkb1", in the file's header */
     BUSY_TIMEOUT_MS = 5000,
-    STATEMENTS_MAX = 64,
+    STATEMENTS_MAX = 256,
 };
 
 struct db {

@@ -41,7 +41,9 @@ struct exchange {
     struct http_server *server;
     struct MHD_Connection *connection;
     struct peer *peer;
+    size_t body_bytes; /* so far */
     size_t dropped_bytes;
+    int body_max_bytes;
     int http_status; /* 0: not answered */
     const char *content_type;
     bool is_suspended;
@@ -114,6 +116,18 @@ void http_refuse_method(struct http_request *request, const char *allow)
     refuse(request, &err, MHD_HTTP_METHOD_NOT_ALLOWED);
 }
 
+void http_continue(struct http_request *request)
+{
+    struct exchange *exchange = exchange_of(request);
+
+    assert(exchange->is_suspended && !request->is_complete);
+    exchange->is_suspended = false;
+    exchange->server->resumed = true;
+    exchange->peer->is_kept = false;
+    exchange->peer->until_ms = clock_monotonic_ms() + HTTP_REQUEST_MS;
+    MHD_resume_connection(exchange->connection);
+}
+
 bool http_client_is_there(const struct http_request *request)
 {
     char byte;
@@ -151,16 +165,17 @@ static enum MHD_Result take_parameter(void *context, enum MHD_ValueKind kind, co
     return MHD_YES;
 }
 
-static enum status too_large(struct error *err)
+static enum status too_large(const struct exchange *exchange, struct error *err)
 {
-    return error_set(err, ERR_TOO_LARGE, "the body is larger than %d bytes", HTTP_BODY_MAX_BYTES);
+    return error_set(err, ERR_TOO_LARGE, "the body is larger than %d bytes",
+                     exchange->body_max_bytes);
 }
 
 static enum status check_head(struct exchange *exchange, const char *version, struct error *err)
 {
     const struct uri_note *uri = &exchange->peer->uri;
     struct request_line line = {exchange->request.method, exchange->request.path, version, uri};
-    enum status status = framing_check(exchange->connection, &line, HTTP_BODY_MAX_BYTES, err);
+    enum status status = framing_check(exchange->connection, &line, exchange->body_max_bytes, err);
 
     exchange->must_close = status != OK;
     if (status != OK) {
@@ -218,6 +233,8 @@ static enum MHD_Result begin(struct exchange *exchange, const char *version)
 
     MHD_get_connection_values(exchange->connection, MHD_GET_ARGUMENT_KIND, take_parameter, request);
     exchange->peer->until_ms = clock_monotonic_ms() + HTTP_REQUEST_MS;
+    exchange->body_max_bytes = server->hooks.body_max(request->method, request->path);
+    request->is_streamed = exchange->body_max_bytes > HTTP_BODY_MAX_BYTES;
     if (check_head(exchange, version, &err) != OK) {
         http_refuse(request, &err);
     } else {
@@ -227,14 +244,22 @@ static enum MHD_Result begin(struct exchange *exchange, const char *version)
     return exchange->must_close ? send_answer(exchange) : MHD_YES;
 }
 
+/* Keeps a request until it is answered or continued. */
+static void suspend(struct exchange *exchange)
+{
+    MHD_suspend_connection(exchange->connection);
+    exchange->is_suspended = true;
+}
+
 static enum MHD_Result take_body(struct exchange *exchange, const char *data, size_t *size_bytes)
 {
     struct http_request *request = &exchange->request;
+    struct http_server *server = exchange->server;
     struct error err = {0};
 
-    if (exchange->http_status == 0 &&
-        request->body.size_bytes + *size_bytes > HTTP_BODY_MAX_BYTES) {
-        too_large(&err);
+    exchange->body_bytes += *size_bytes;
+    if (exchange->http_status == 0 && exchange->body_bytes > (size_t)exchange->body_max_bytes) {
+        too_large(exchange, &err);
         buffer_release(&request->body);
         http_refuse(request, &err);
     }
@@ -244,6 +269,14 @@ static enum MHD_Result take_body(struct exchange *exchange, const char *data, si
         exchange->dropped_bytes += *size_bytes;
     }
     *size_bytes = 0;
+    if (exchange->http_status == 0 && request->is_streamed &&
+        request->body.size_bytes >= HTTP_PART_BYTES) {
+        exchange->peer->is_kept = true;
+        server->hooks.part(server->hooks.context, request);
+        if (exchange->http_status == 0) {
+            suspend(exchange);
+        }
+    }
     return exchange->dropped_bytes > HTTP_DROPPED_MAX_BYTES ? MHD_NO : MHD_YES;
 }
 
@@ -271,11 +304,11 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     }
     if (exchange->http_status == 0) {
         exchange->peer->is_kept = true;
+        exchange->request.is_complete = true;
         server->hooks.complete(server->hooks.context, &exchange->request);
     }
     if (exchange->http_status == 0) {
-        MHD_suspend_connection(connection);
-        exchange->is_suspended = true;
+        suspend(exchange);
         return MHD_YES;
     }
     return send_answer(exchange);

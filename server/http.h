@@ -8,6 +8,10 @@
  * may answer it (http_answer, http_refuse); one that `complete` leaves open is kept, with nobody
  * watching its socket, until it is answered. A body that is too large, a head that can be
  * read in two ways, and a zero byte in the URI are refused here and reach no hook but `end`.
+ *
+ * Where `body_max` allows more than HTTP_BODY_MAX_BYTES the body is streamed: `part` is called as
+ * soon as HTTP_PART_BYTES of it are there. It takes from the front of request->body what it can use
+ * and the request is kept until it is answered, or http_continue has more of the body read.
  */
 #pragma once
 
@@ -20,6 +24,8 @@
 enum {
     HTTP_QUERY_MAX = 8,
     HTTP_BODY_MAX_BYTES = 1 << 20,
+    HTTP_STREAM_MAX_BYTES = 1 << 30,
+    HTTP_PART_BYTES = 256 << 10,
     HTTP_DROPPED_MAX_BYTES = 16 << 20, /* of a refused body: read that much, then hang up */
     HTTP_IDLE_S = 60,                  /* without a byte */
     HTTP_REQUEST_MS = 75000,           /* from the end of one request to the body of the next */
@@ -40,6 +46,8 @@ struct http_request {
     struct http_parameter query[HTTP_QUERY_MAX];
     int query_count;
     struct buffer body;
+    bool is_streamed;
+    bool is_complete; /* the end of the body is there */
 
     struct buffer answer; /* filled in before http_answer */
     const char *location; /* headers of the answer, or NULL; static or owned by the owner's */
@@ -49,7 +57,9 @@ struct http_request {
 
 struct http_hooks {
     void *context;
+    int (*body_max)(const char *method, const char *path);
     void (*begin)(void *context, struct http_request *request);
+    void (*part)(void *context, struct http_request *request);
     void (*complete)(void *context, struct http_request *request);
     void (*end)(void *context, struct http_request *request);
 };
@@ -86,6 +96,9 @@ void http_answer(struct http_request *request, int http_status, const char *cont
 void http_refuse(struct http_request *request, const struct error *err);
 /* The same for the one status that is no struct error's: 405. */
 void http_refuse_method(struct http_request *request, const char *allow);
+
+/* Has more of a streamed body read, after `part`. */
+void http_continue(struct http_request *request);
 
 /* False when the client of a kept request has hung up. */
 bool http_client_is_there(const struct http_request *request);

@@ -9,8 +9,8 @@
 enum status job_add(struct db *db, const struct job *job, uint64_t seed, struct error *err)
 {
     static const char sql[] =
-        "INSERT INTO job (id, submission, world, dtype, device, seed, state, queued_ms)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'queued', ?7)";
+        "INSERT INTO job (id, submission, world, dtype, device, seed, state, queued_ms, batch)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'queued', ?7, ?8)";
     struct sqlite3_stmt *insert = NULL;
     enum status status = db_prepare(db, sql, &insert, err);
 
@@ -24,6 +24,7 @@ enum status job_add(struct db *db, const struct job *job, uint64_t seed, struct 
     db_bind_text(insert, 5, device_kind_name(job->device));
     sqlite3_bind_int64(insert, 6, (int64_t)seed);
     sqlite3_bind_int64(insert, 7, job->queued_ms);
+    db_bind_text(insert, 8, job->batch_id);
     return db_run(db, insert, NULL, err);
 }
 
@@ -40,7 +41,7 @@ static int read_word(struct sqlite3_stmt *select, int column, int (*find)(const 
 
 #define JOB_COLUMNS                                                                                \
     "job.id, submission, task, world, dtype, device, state, stage, epoch, queued_ms, finished_ms," \
-    " worker, verdict"
+    " worker, verdict, batch"
 
 static void read_row(struct sqlite3_stmt *select, struct job *job)
 {
@@ -60,6 +61,7 @@ static void read_row(struct sqlite3_stmt *select, struct job *job)
     job->finished_ms = sqlite3_column_int64(select, 10);
     db_column_text(select, 11, job->worker, sizeof job->worker);
     db_column_text(select, 12, job->verdict, sizeof job->verdict);
+    db_column_text(select, 13, job->batch_id, sizeof job->batch_id);
 
     (void)snprintf(number, sizeof number, "%d", job->task_number);
     const struct task *task = task_find(number);

@@ -91,6 +91,25 @@ enum status jobs_log(struct call *call, struct error *err)
     return status;
 }
 
+enum status jobs_cancel(struct call *call, struct error *err)
+{
+    struct service *service = call->service;
+    struct job job = {0};
+    enum status status = job_get(service->writer, call->id, call_owner(call), &job, err);
+
+    if (status == OK) {
+        status = queue_cancel(service->queue, job.id, service->now, err);
+    }
+    if (status == OK) {
+        status = job_get(service->writer, call->id, NULL, &job, err);
+    }
+    if (status == OK) {
+        job_write(&job, NULL, &call->http->answer);
+        call_answer_json(call, 200);
+    }
+    return status;
+}
+
 enum status jobs_heartbeat(struct call *call, struct error *err)
 {
     struct service *service = call->service;

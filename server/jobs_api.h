@@ -5,6 +5,7 @@
 
 enum status jobs_get(struct call *call, struct error *err);
 enum status jobs_log(struct call *call, struct error *err);
+enum status jobs_cancel(struct call *call, struct error *err);
 enum status jobs_heartbeat(struct call *call, struct error *err);
 enum status jobs_result(struct call *call, struct error *err);
 

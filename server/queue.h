@@ -19,7 +19,8 @@
 enum {
     LEASE_TTL_MS = 30000,
     FIRST_HEARTBEAT_MS = 5000, /* or the ttl, where that is less */
-    INTERNAL_ERRORS_MAX = 3,   /* so often a job that failed by our own fault is tried again */
+    CANCELLED_AT_ONCE = 256,
+    INTERNAL_ERRORS_MAX = 3, /* so often a job that failed by our own fault is tried again */
 };
 
 struct moment {
@@ -60,6 +61,16 @@ enum status queue_heartbeat(struct queue *queue, const char *job_id,
  */
 enum status queue_finish(struct queue *queue, const char *job_id,
                          const struct result_report *report, struct moment now, struct error *err);
+
+/*
+ * Ends a job that nobody wants any more, queued or leased: what its worker says from then on is
+ * ERR_CONFLICT. Again: OK. ERR_CONFLICT: it has ended otherwise.
+ */
+enum status queue_cancel(struct queue *queue, const char *job_id, struct moment now,
+                         struct error *err);
+/* The same for the jobs of a batch, CANCELLED_AT_ONCE of them; *has_more: call it again. */
+enum status queue_cancel_batch(struct queue *queue, const char *batch_id, struct moment now,
+                               bool *has_more, struct error *err);
 
 /* Ends the leases that ran out. */
 enum status queue_expire(struct queue *queue, struct moment now, struct error *err);

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "common/job.h"
-#include "common/result.h"
 #include "server/db.h"
+#include "server/facts.h"
 
 enum { BOARD_ROWS_MAX = 1000 };
 
@@ -14,10 +14,8 @@ struct result_row {
     const struct job *job; /* task_number, world, dtype, device */
     const char *worker;
     int64_t epoch;
-    enum verdict verdict;
-    const char *reason; /* NULL: none */
     int64_t finished_ms;
-    int64_t peer_bytes; /* moved between ranks */
+    const struct facts *facts;
     const char *json;
 };
 

@@ -1,5 +1,6 @@
 #include "server/routes.h"
 
+#include "server/batches_api.h"
 #include "server/jobs_api.h"
 #include "server/server_api.h"
 #include "server/submissions_api.h"
@@ -23,13 +24,25 @@ const struct route routes[] = {
      "/v1/submissions",
      SUBMITTERS,
      BODY_JSON_OR_SOURCE,
-     {"task", "world", "dtype", "device", "model"},
+     {"task", "world", "dtype", "device", "model", "attempt"},
      submissions_post},
     {"GET", "/v1/submissions", READERS, BODY_NONE, {"limit", "cursor"}, submissions_list},
     {"GET", "/v1/submissions/{}", READERS, BODY_NONE, {0}, submissions_get},
     {"GET", "/v1/submissions/{}/jobs", READERS, BODY_NONE, {0}, submissions_jobs},
     {"GET", "/v1/jobs/{}", READERS, BODY_NONE, {"wait", "since"}, jobs_get},
     {"GET", "/v1/jobs/{}/log", READERS, BODY_NONE, {0}, jobs_log},
+    {"POST", "/v1/jobs/{}/cancel", SUBMITTERS, BODY_EMPTY, {0}, jobs_cancel},
+    {"POST", "/v1/batches", SUBMITTERS, BODY_LINES, {0}, batches_post},
+    {"GET", "/v1/batches", READERS, BODY_NONE, {"limit", "cursor"}, batches_list},
+    {"GET", "/v1/batches/{}", READERS, BODY_NONE, {0}, batches_get},
+    {"GET", "/v1/batches/{}/lines", READERS, BODY_NONE, {"limit", "cursor"}, batches_lines},
+    {"GET",
+     "/v1/batches/{}/report",
+     READERS,
+     BODY_NONE,
+     {"format", "p", "world", "dtype", "device"},
+     batches_report},
+    {"POST", "/v1/batches/{}/cancel", SUBMITTERS, BODY_EMPTY, {0}, batches_cancel},
     {"GET", "/v1/tasks", READERS, BODY_NONE, {0}, tasks_list},
     {"GET", "/v1/tasks/{}", READERS, BODY_NONE, {0}, tasks_get},
     {"GET", "/v1/tasks/{}/header", READERS, BODY_NONE, {"dtype"}, tasks_header},
@@ -90,6 +103,19 @@ enum status route_find(struct call *call, char *allow, size_t allow_bytes, struc
     }
     return error_set(err, ERR_NOT_FOUND, "no path '%.200s': GET /v1/openapi.yaml lists them all",
                      call->http->path);
+}
+
+int route_body_max(const char *method, const char *path)
+{
+    char id[NAME_MAX_BYTES];
+
+    for (int i = 0; i < route_count; i++) {
+        if (routes[i].body == BODY_LINES && strcmp(method, routes[i].method) == 0 &&
+            match(routes[i].path, path, id)) {
+            return HTTP_STREAM_MAX_BYTES;
+        }
+    }
+    return HTTP_BODY_MAX_BYTES;
 }
 
 static enum status check_token(struct call *call, int64_t wall_ms, struct db *reader,
@@ -165,19 +191,27 @@ static bool type_is(const char *type, const char *wanted)
 
 static enum status check_type(struct call *call, struct error *err)
 {
+    static const struct {
+        const char *names[2];
+        const char *wanted;
+    } types[] = {
+        [BODY_JSON] = {{"application/json"}, "application/json"},
+        [BODY_JSON_OR_SOURCE] = {{"application/json", "text/x-cuda"},
+                                 "application/json or text/x-cuda"},
+        [BODY_LINES] = {{"application/jsonl", "application/x-ndjson"}, "application/jsonl"},
+    };
     const char *type = http_header(call->http, "Content-Type");
-    bool may_be_source = call->route->body == BODY_JSON_OR_SOURCE;
 
-    if (type != NULL && type_is(type, "application/json")) {
-        return OK;
-    }
-    if (type != NULL && may_be_source && type_is(type, "text/x-cuda")) {
-        call->is_source = true;
-        return OK;
+    for (int i = 0; type != NULL && i < 2; i++) {
+        const char *name = types[call->route->body].names[i];
+        if (name != NULL && type_is(type, name)) {
+            call->is_source = strcmp(name, "text/x-cuda") == 0;
+            return OK;
+        }
     }
     return error_field(err, ERR_INVALID, "Content-Type",
-                       "the body is of type '%.60s': send application/json%s, in UTF-8",
-                       type == NULL ? "" : type, may_be_source ? " or text/x-cuda" : "");
+                       "the body is of type '%.60s': send %s, in UTF-8", type == NULL ? "" : type,
+                       types[call->route->body].wanted);
 }
 
 enum status route_check(struct call *call, int64_t wall_ms, struct db *reader, struct error *err)
@@ -190,5 +224,5 @@ enum status route_check(struct call *call, int64_t wall_ms, struct db *reader, s
     if (status == OK) {
         status = check_query(call, err);
     }
-    return status == OK && call->route->body != BODY_NONE ? check_type(call, err) : status;
+    return status == OK && call->route->body > BODY_EMPTY ? check_type(call, err) : status;
 }

@@ -7,15 +7,16 @@
 
 #include "server/calls.h"
 
-enum { ROUTE_QUERY_MAX = 6 };
+enum { ROUTE_QUERY_MAX = 8 };
 
-enum body { BODY_NONE, BODY_JSON, BODY_JSON_OR_SOURCE };
+/* From BODY_EMPTY on, which has none but writes, the handler runs inside the turn's transaction. */
+enum body { BODY_NONE, BODY_EMPTY, BODY_JSON, BODY_JSON_OR_SOURCE, BODY_LINES };
 
 struct route {
     const char *method;
     const char *path; /* "{}" stands for one segment, which goes to call->id */
     unsigned roles;   /* bits of enum role; 0: anybody, without a token */
-    enum body body;   /* where there is one, the handler runs inside the turn's transaction */
+    enum body body;
     const char *query[ROUTE_QUERY_MAX];
     enum status (*handle)(struct call *call, struct error *err);
 };
@@ -28,6 +29,9 @@ extern const int route_count;
  * ERR_NOT_FOUND: no such path. ERR_INVALID: no such method there; `allow` gets those that are.
  */
 enum status route_find(struct call *call, char *allow, size_t allow_bytes, struct error *err);
+
+/* How large a body the route of a method and path takes. */
+int route_body_max(const char *method, const char *path);
 
 /* Checks token and role, that the query has known parameters only, each once, and that the body is
  * of a type that the route takes: fills in call->token and call->is_source. */

@@ -5,6 +5,7 @@
 #include "common/mem.h"
 #include "server/polls.h"
 #include "server/routes.h"
+#include "server/task_rows.h"
 #include "server/turn.h"
 
 #include <errno.h>
@@ -44,6 +45,13 @@ static void on_begin(void *context, struct http_request *http)
     }
 }
 
+static void on_part(void *context, struct http_request *http)
+{
+    struct service *service = context;
+
+    call_list_append(&service->writes, http->owner);
+}
+
 static void on_complete(void *context, struct http_request *http)
 {
     struct service *service = context;
@@ -51,6 +59,10 @@ static void on_complete(void *context, struct http_request *http)
     struct error err = {0};
 
     if (call->route->body != BODY_NONE) {
+        if (call->route->body == BODY_EMPTY && http->body.size_bytes > 0) {
+            turn_answer(call, error_set(&err, ERR_INVALID, "no body is expected here"), &err);
+            return;
+        }
         call_list_append(&service->writes, call);
         return;
     }
@@ -106,7 +118,7 @@ static int poll_timeout_ms(struct service *service)
     int64_t next_ms = earlier(polls_next_ms(service), now_ms + SWEEP_EVERY_MS);
     int64_t http_ms = http_timeout_ms(service->http);
 
-    if (http_has_resumed(service->http)) {
+    if (http_has_resumed(service->http) || service->writes.first != NULL) {
         return 0;
     }
     if (service->queue == NULL) {
@@ -212,7 +224,7 @@ static enum status write_port(const char *path, int port, struct error *err)
 enum status service_run(const struct service_options *options, struct error *err)
 {
     struct service *service = xcalloc(1, sizeof *service);
-    struct http_hooks hooks = {service, on_begin, on_complete, on_end};
+    struct http_hooks hooks = {service, route_body_max, on_begin, on_part, on_complete, on_end};
     int lock = -1;
     int signals = -1;
     enum status status = OK;
@@ -227,6 +239,9 @@ enum status service_run(const struct service_options *options, struct error *err
     }
     if (status == OK) {
         status = turn_open(service, err);
+    }
+    if (status == OK) {
+        status = task_rows_store(service->writer, err);
     }
     if (status == OK) {
         status = db_open(&service->reader, options->database, DB_READ, err);

@@ -45,8 +45,8 @@ enum status submission_add(struct db *db, struct submission *submission, const c
                            const char *source, size_t source_bytes, struct error *err)
 {
     static const char sql[] =
-        "INSERT INTO submission (id, owner, token, task, model, source, created_ms)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        "INSERT INTO submission (id, owner, token, task, model, source, created_ms, attempt)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
     unsigned char hash[HASH_BYTES];
     struct sqlite3_stmt *insert = NULL;
     enum status status = OK;
@@ -66,6 +66,7 @@ enum status submission_add(struct db *db, struct submission *submission, const c
     db_bind_text(insert, 5, submission->model);
     sqlite3_bind_blob(insert, 6, hash, sizeof hash, SQLITE_STATIC);
     sqlite3_bind_int64(insert, 7, submission->created_ms);
+    sqlite3_bind_int(insert, 8, submission->attempt);
     status = db_run(db, insert, NULL, err);
     if (status == OK) {
         submission->source_bytes = (int64_t)source_bytes;
@@ -75,7 +76,7 @@ enum status submission_add(struct db *db, struct submission *submission, const c
     return status;
 }
 
-/* Columns: id, owner, task, model, created_ms, source, size_bytes. */
+/* Columns: id, owner, task, model, created_ms, source, size_bytes, attempt. */
 static void read_row(struct sqlite3_stmt *select, struct submission *submission)
 {
     char number[16];
@@ -89,6 +90,7 @@ static void read_row(struct sqlite3_stmt *select, struct submission *submission)
     sodium_bin2hex(submission->source_sha256, sizeof submission->source_sha256,
                    sqlite3_column_blob(select, 5), (size_t)sqlite3_column_bytes(select, 5));
     submission->source_bytes = sqlite3_column_int64(select, 6);
+    submission->attempt = sqlite3_column_int(select, 7);
 
     (void)snprintf(number, sizeof number, "%d", submission->task_number);
     const struct task *task = task_find(number);
@@ -99,7 +101,8 @@ static void read_row(struct sqlite3_stmt *select, struct submission *submission)
 enum status submission_get(struct db *db, const char *id, const char *owner,
                            struct submission *submission, struct error *err)
 {
-    static const char sql[] = "SELECT id, owner, task, model, created_ms, source, size_bytes"
+    static const char sql[] = "SELECT id, owner, task, model, created_ms, source, size_bytes,"
+                              " attempt"
                               " FROM submission JOIN source ON source.sha256 = submission.source"
                               " WHERE id = ?1 AND (?2 IS NULL OR owner = ?2)";
     struct sqlite3_stmt *select = NULL;
@@ -126,10 +129,12 @@ enum status submission_get(struct db *db, const char *id, const char *owner,
 enum status submission_list(struct db *db, const struct submission_page *page,
                             struct submission *submissions, int *count, struct error *err)
 {
-    static const char of_one[] = "SELECT id, owner, task, model, created_ms, source, size_bytes"
+    static const char of_one[] = "SELECT id, owner, task, model, created_ms, source, size_bytes,"
+                                 " attempt"
                                  " FROM submission JOIN source ON source.sha256 = submission.source"
                                  " WHERE owner = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
-    static const char of_all[] = "SELECT id, owner, task, model, created_ms, source, size_bytes"
+    static const char of_all[] = "SELECT id, owner, task, model, created_ms, source, size_bytes,"
+                                 " attempt"
                                  " FROM submission JOIN source ON source.sha256 = submission.source"
                                  " WHERE ?1 IS NULL AND id < ?2 ORDER BY id DESC LIMIT ?3";
     struct sqlite3_stmt *select = NULL;

@@ -1,20 +1,16 @@
 #include "server/submissions_api.h"
 
-#include "common/log.h"
 #include "common/mem.h"
 #include "common/utf8.h"
-#include "server/events.h"
+#include "server/intake.h"
 #include "server/jobs.h"
 #include "server/service.h"
 #include "server/submissions.h"
 #include "tasks/task.h"
 
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { WORLD_DEFAULT = 4 };
 
 static enum status read_name(const struct call *call, const char *name, char to[NAME_MAX_BYTES],
                              struct error *err)
@@ -78,6 +74,9 @@ static enum status read_raw(const struct call *call, struct submission_request *
     if (status == OK) {
         status = call_query_int(call, "world", 1, WORLD_MAX, &request->world, err);
     }
+    if (status == OK) {
+        status = call_query_int(call, "attempt", 1, ATTEMPT_MAX, &request->attempt, err);
+    }
     if (status == OK && dtype != NULL && (request->dtype = dtype_find(dtype)) < 0) {
         const struct task *task = task_find(request->task);
         status = error_field(err, ERR_INVALID, "dtype", "no dtype '%.60s': the task allows %s",
@@ -109,86 +108,24 @@ static enum status read_request(const struct call *call, struct submission_reque
                                    err);
 }
 
-/* Holds a request against what its task allows, and fills in what it leaves open. */
-static enum status check_request(struct submission_request *request, const struct task **task,
-                                 struct error *err)
-{
-    *task = task_find(request->task);
-    if (*task == NULL) {
-        return error_field(err, ERR_INVALID, "task", "no task '%s': GET /v1/tasks lists them",
-                           request->task);
-    }
-    if (request->world == 0) {
-        request->world = WORLD_DEFAULT;
-    }
-    if (request->dtype < 0) {
-        request->dtype = DTYPE_BF16;
-    }
-    if (!task_allows_world(*task, request->world)) {
-        return error_field(err, ERR_INVALID, "world", "task '%s' allows world %s, not %d",
-                           task_name(*task), task_worlds_text(*task), request->world);
-    }
-    if (!task_allows_dtype(*task, (enum dtype)request->dtype)) {
-        return error_field(err, ERR_INVALID, "dtype", "task '%s' allows dtype %s, not %s",
-                           task_name(*task), task_dtypes_text(*task),
-                           dtype_name((enum dtype)request->dtype));
-    }
-    return OK;
-}
-
-static enum status store(struct call *call, const struct submission_request *request,
-                         struct submission *submission, struct job *job, struct error *err)
-{
-    struct db *db = call->service->writer;
-    uint64_t seed = 0;
-    enum status status =
-        submission_add(db, submission, call->token.id, request->source, request->source_bytes, err);
-
-    if (status == OK) {
-        status = event_add(db, submission->created_ms, "submission.created", submission->id,
-                           submission->owner, err);
-    }
-    randombytes_buf(&seed, sizeof seed);
-    return status == OK ? queue_push(call->service->queue, job, seed, err) : status;
-}
-
 enum status submissions_post(struct call *call, struct error *err)
 {
-    struct service *service = call->service;
     struct submission_request request = {0};
-    const struct task *task = NULL;
-    struct submission submission = {.created_ms = service->now.wall_ms};
-    struct job job = {.state = JOB_QUEUED, .queued_ms = service->now.wall_ms};
+    struct intake made = {0};
     enum status status = read_request(call, &request, err);
 
     if (status == OK) {
-        status = check_request(&request, &task, err);
+        status = intake_check(&request, err);
     }
-    if (status != OK) {
-        goto out;
-    }
-    id_make(&service->ids, "sub", service->now.wall_ms, submission.id);
-    submission.task_number = task_number(task);
-    (void)snprintf(submission.task, sizeof submission.task, "%s", task_name(task));
-    (void)snprintf(submission.model, sizeof submission.model, "%s", request.model);
-    (void)snprintf(submission.owner, sizeof submission.owner, "%s", call->token.name);
-    id_make(&service->ids, "job", service->now.wall_ms, job.id);
-    memcpy(job.submission_id, submission.id, sizeof job.submission_id);
-    job.task_number = submission.task_number;
-    memcpy(job.task, submission.task, sizeof job.task);
-    job.world = request.world;
-    job.dtype = (enum dtype)request.dtype;
-    job.device = request.device;
-    status = store(call, &request, &submission, &job, err);
     if (status == OK) {
-        submission_created_write(&submission, &job, &call->http->answer);
-        (void)snprintf(call->location, sizeof call->location, "/v1/submissions/%s", submission.id);
-        call_answer_json(call, 201);
-        log_event(LOG_INFO, "job.queued", "job=%s submission=%s task=%d world=%d owner=%s", job.id,
-                  submission.id, submission.task_number, job.world, submission.owner);
+        status = intake_store(call, &request, "", &made, err);
     }
-
-out:
+    if (status == OK) {
+        submission_created_write(&made.submission, &made.job, &call->http->answer);
+        (void)snprintf(call->location, sizeof call->location, "/v1/submissions/%s",
+                       made.submission.id);
+        call_answer_json(call, 201);
+    }
     submission_request_release(&request);
     return status;
 }

@@ -3,8 +3,6 @@
 
 #include "server/calls.h"
 
-enum { LIST_LIMIT_DEFAULT = 50, LIST_LIMIT_MAX = 200 };
-
 enum status submissions_post(struct call *call, struct error *err);
 enum status submissions_list(struct call *call, struct error *err);
 enum status submissions_get(struct call *call, struct error *err);

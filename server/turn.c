@@ -70,9 +70,10 @@ static enum status run_write(struct service *service, struct call *call, struct 
         call_list_append(done, call);
         return status;
     }
+    call->has_more = false;
     status = call->route->handle(call, &refusal);
     if (status == OK) {
-        if (call->http_status != 0) {
+        if (call->list == NULL) { /* it does not wait for something else */
             call_list_append(done, call);
         }
         return db_savepoint_keep(service->writer, err);
@@ -114,6 +115,22 @@ static void refuse_all(struct call_list *list, const char *why)
     }
 }
 
+/* After the COMMIT: answers a call, or has the next part of it come. */
+static void end_write(struct service *service, struct call *call)
+{
+    struct error err = {0};
+
+    if (call->http_status != 0) {
+        turn_answer(call, OK, &err);
+    } else if (service->is_stopping) {
+        turn_answer(call, error_set(&err, ERR_UNAVAILABLE, "the server stops"), &err);
+    } else if (call->has_more) {
+        call_list_append(&service->writes, call);
+    } else {
+        http_continue(call->http);
+    }
+}
+
 void turn_run(struct service *service)
 {
     struct call_list done = {0};
@@ -139,7 +156,7 @@ void turn_run(struct service *service)
     while (done.first != NULL) {
         struct call *call = done.first;
         call_list_remove(call);
-        turn_answer(call, OK, &err);
+        end_write(service, call);
     }
     polls_notify(service);
 }

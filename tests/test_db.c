@@ -140,6 +140,18 @@ static void test_a_newer_schema_is_refused(void **state)
     assert_null(db);
 }
 
+/* Puts another database in the place of the fixture's. */
+static void write_file(const char *path, const char *first, const char *second)
+{
+    sqlite3 *other = NULL;
+
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, first, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, second, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(other), SQLITE_OK);
+}
+
 static void test_an_older_schema_is_migrated(void **state)
 {
     struct fixture *fixture = *state;
@@ -147,17 +159,54 @@ static void test_an_older_schema_is_migrated(void **state)
     struct db *db = NULL;
 
     /* As left by a crash of the very first start: a file that is ours, without a table. */
-    run(fixture->db, "DROP TABLE event");
-    run(fixture->db, "DROP TABLE result");
-    run(fixture->db, "DROP TABLE worker");
-    run(fixture->db, "DROP TABLE job");
-    run(fixture->db, "DROP TABLE submission");
-    run(fixture->db, "DROP TABLE source");
-    run(fixture->db, "DROP TABLE token");
-    run(fixture->db, "PRAGMA user_version = 0");
+    db_close(fixture->db);
+    fixture->db = NULL;
+    write_file(fixture->path, "PRAGMA application_id = 1886085681;", NULL);
     assert_int_equal(db_open(&db, fixture->path, DB_WRITE, &err), OK);
     assert_int_equal(count(db, read_version), schema_migration_count);
     assert_int_equal(count(db, count_workers), 0);
+    db_close(db);
+}
+
+static void test_results_of_the_first_schema_get_their_facts(void **state)
+{
+    static const char rows[] =
+        "PRAGMA application_id = 1886085681; PRAGMA user_version = 1;"
+        "INSERT INTO token VALUES ('t', zeroblob(32), 'submitter', 'sam', NULL, 1, NULL, NULL);"
+        "INSERT INTO source VALUES (zeroblob(32), 1, x'00');"
+        "INSERT INTO submission VALUES ('s', 'sam', 't', 1, 'm', zeroblob(32), 1);"
+        "INSERT INTO job (id, submission, world, dtype, device, seed, state, queued_ms)"
+        " VALUES ('a', 's', 2, 'bf16', 'cuda', 1, 'done', 1),"
+        " ('b', 's', 2, 'bf16', 'sim', 1, 'done', 1);"
+        "INSERT INTO result VALUES ('a', 1, 'w', 'accepted', 1, 2, 'bf16', 'cuda', 5, 7,"
+        " '{\"stage\":\"timing\",\"gpu\":{\"name\":\"G\"},\"traffic\":["
+        "{\"source\":0,\"owner\":1,\"mechanism\":\"sm_load\",\"bytes\":4},"
+        "{\"source\":1,\"owner\":0,\"mechanism\":\"bulk\",\"bytes\":3},"
+        "{\"source\":1,\"owner\":1,\"mechanism\":\"sm_store\",\"bytes\":9}],\"timings\":["
+        "{\"case\":\"bench/x\",\"latency\":{\"median_us\":9},\"speedup\":9},"
+        "{\"case\":\"bench\",\"latency\":{\"median_us\":2.5,\"low_us\":2,\"high_us\":3},"
+        "\"baseline_us\":5,\"speedup\":2,\"is_faster\":true,\"target_percent\":40},"
+        "{\"case\":\"bench\",\"variant\":\"v\",\"latency\":{\"median_us\":8}}]}'),"
+        " ('b', 1, 'w', 'contract_violation', 1, 2, 'bf16', 'sim', 5, 7,"
+        " '{\"reason\":\"tail\",\"flags\":[\"insecure:cgroup\"]}');";
+    static const char timed[] =
+        "SELECT count(*) FROM result WHERE job = 'a' AND gpu = 'G' AND mechanisms = 'bulk sm_load'"
+        " AND median_us = 2.5 AND low_us = 2 AND high_us = 3 AND baseline_us = 5 AND speedup = 2"
+        " AND is_faster AND target_percent = 40 AND stage = 'timing' AND NOT is_insecure";
+    static const char untimed[] =
+        "SELECT count(*) FROM result WHERE job = 'b' AND gpu = '' AND mechanisms = ''"
+        " AND median_us = 0 AND NOT is_faster AND reason = 'tail' AND is_insecure";
+    struct fixture *fixture = *state;
+    struct error err = {0};
+    struct db *db = NULL;
+
+    db_close(fixture->db);
+    fixture->db = NULL;
+    write_file(fixture->path, schema_migrations[0], rows);
+    assert_int_equal(db_open(&db, fixture->path, DB_WRITE, &err), OK);
+    assert_int_equal(count(db, read_version), schema_migration_count);
+    assert_int_equal(count(db, timed), 1);
+    assert_int_equal(count(db, untimed), 1);
     db_close(db);
 }
 
@@ -304,6 +353,7 @@ int main(void)
         TEST(test_a_write_is_synced_before_it_is_answered),
         TEST(test_a_newer_schema_is_refused),
         TEST(test_an_older_schema_is_migrated),
+        TEST(test_results_of_the_first_schema_get_their_facts),
         TEST(test_a_file_that_is_not_ours_is_refused),
         TEST(test_a_file_that_is_there_is_not_created_again),
         TEST(test_a_missing_file_is_not_made_by_the_way),

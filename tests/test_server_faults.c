@@ -76,6 +76,13 @@ static void test_a_full_disk_is_answered_and_recovered_from_without_a_restart(vo
 
 static struct http_request *kept;
 
+static int body_max(const char *method, const char *path)
+{
+    (void)method;
+    (void)path;
+    return HTTP_BODY_MAX_BYTES;
+}
+
 static void begin(void *context, struct http_request *request)
 {
     (void)context;
@@ -96,7 +103,8 @@ static void end(void *context, struct http_request *request)
 
 static struct http_server *open_http(struct live *address)
 {
-    static const struct http_hooks hooks = {NULL, begin, keep, end};
+    static const struct http_hooks hooks = {
+        .body_max = body_max, .begin = begin, .complete = keep, .end = end};
     struct http_server *server = NULL;
     struct error err = {0};
 
