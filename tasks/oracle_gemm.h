@@ -17,6 +17,7 @@ void matrix_open(struct matrix *matrix, int64_t rows, int64_t columns);
 /* Rows [first, first + rows) of a tensor whose rows have `columns` elements. */
 void matrix_open_rows(struct matrix *matrix, const struct tensor *from, int64_t first, int64_t rows,
                       int64_t columns);
+void matrix_transpose(struct matrix *matrix);
 void matrix_close(struct matrix *matrix);
 
 struct product {
@@ -24,12 +25,16 @@ struct product {
     double *value;
     double *partials;  /* the sum of the parts' magnitudes */
     double *magnitude; /* the sum of all terms' magnitudes */
-    double *squares;   /* the sum of all terms' squares */
+    int vector_bytes;  /* at a time; tests choose less than the processor has */
 };
 
 void product_open(struct product *product, int64_t rows, int64_t columns); /* all zero */
+/* Adds the terms of an element one after the other: the bits are the same on every processor. */
 void product_add(struct product *product, const struct matrix *a, const struct matrix *b);
 void product_close(struct product *product);
+
+/* The squares of all elements: the product of two such matrices sums the squares of the terms. */
+void matrix_open_squares(struct matrix *matrix, const struct matrix *from);
 
 /* Accumulated in fp32 and rounded once: 1.02 u |ref| + 2^-20 of the terms' magnitudes. */
 double product_bound_once(const struct product *product, int64_t index, enum dtype dtype);

@@ -14,26 +14,28 @@ static void declare(const struct run *run, int rank, struct plan *plan)
     plan_output(plan, "ct", T, "[N, M]", SHAPE(run->dim[N], run->dim[M]));
 }
 
-/* The product of the gathered columns with the rank's own factor: a part for each shard. */
+/* The rank's own factor times the gathered columns, both transposed, as ct is: a part for each
+ * shard. */
 static void expect_rank(const struct run *run, int rank, struct tensor *const *in,
                         struct expected *out)
 {
     int64_t width = run->dim[K] / run->world;
     struct product product;
 
-    product_open(&product, run->dim[M], run->dim[N]);
+    product_open(&product, run->dim[N], run->dim[M]);
     for (int source = 0; source < run->world; source++) {
         struct matrix a;
         struct matrix b;
         matrix_open_rows(&a, &in[source][A], 0, run->dim[M], width);
         matrix_open_rows(&b, &in[rank][B], source * width, width, run->dim[N]);
-        product_add(&product, &a, &b);
+        matrix_transpose(&a);
+        matrix_transpose(&b);
+        product_add(&product, &b, &a);
         matrix_close(&a);
         matrix_close(&b);
     }
     for (int64_t i = 0; i < run->dim[M] * run->dim[N]; i++) {
-        int64_t transposed = i % run->dim[N] * run->dim[M] + i / run->dim[N];
-        expect(out, transposed, product.value[i], product_bound_once(&product, i, run->dtype));
+        expect(out, i, product.value[i], product_bound_once(&product, i, run->dtype));
     }
     product_close(&product);
 }

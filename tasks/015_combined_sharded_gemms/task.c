@@ -66,24 +66,42 @@ static void activate(const struct run *run, int rank, struct tensor *const *in,
     product_close(&product);
 }
 
+/* The second product, and the sums of the squares of its terms. */
+static void project(const struct run *run, int rank, struct tensor *const *in,
+                    struct product *product, struct product *squares)
+{
+    struct matrix activation;
+    struct matrix weights;
+    struct matrix squared_activation;
+    struct matrix squared_weights;
+
+    activate(run, rank, in, &activation);
+    matrix_open_rows(&weights, &in[rank][W2], 0, run->dim[F], run->dim[HW]);
+    matrix_open_squares(&squared_activation, &activation);
+    matrix_open_squares(&squared_weights, &weights);
+    product_open(product, run->dim[ML], run->dim[HW]);
+    product_open(squares, run->dim[ML], run->dim[HW]);
+    product_add(product, &activation, &weights);
+    product_add(squares, &squared_activation, &squared_weights);
+    matrix_close(&squared_weights);
+    matrix_close(&squared_activation);
+    matrix_close(&weights);
+    matrix_close(&activation);
+}
+
 /* The bound admits that h1 and a are rounded: 4 u of the root of the terms' squares. */
 static void oracle(const struct run *run, struct tensor *const *in, struct expected *const *out)
 {
     for (int rank = 0; rank < run->world; rank++) {
         struct product product;
-        struct matrix activation;
-        struct matrix w;
-        product_open(&product, run->dim[ML], run->dim[HW]);
-        activate(run, rank, in, &activation);
-        matrix_open_rows(&w, &in[rank][W2], 0, run->dim[F], run->dim[HW]);
-        product_add(&product, &activation, &w);
+        struct product squares;
+        project(run, rank, in, &product, &squares);
         for (int64_t i = 0; i < run->dim[ML] * run->dim[HW]; i++) {
             expect(&out[rank][Y], i, product.value[i],
                    product_bound_once(&product, i, run->dtype) +
-                       4 * dtype_unit(run->dtype) * sqrt(product.squares[i]));
+                       4 * dtype_unit(run->dtype) * sqrt(squares.value[i]));
         }
-        matrix_close(&w);
-        matrix_close(&activation);
+        product_close(&squares);
         product_close(&product);
     }
 }
