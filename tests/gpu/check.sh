@@ -13,6 +13,9 @@
 #               WORLDS='1' or others instead
 # submissions   those of tests/submissions that are written to win, likewise, against the baselines
 # fixtures      right and wrong submissions on 2 and 4 ranks that share the GPU
+# hostile       submissions that cheat: none is accepted that is wrong, and none takes less time than
+#               the same work without the attack
+# honest        submissions that do what few do, HONEST_RUNS (five) times each: none is rejected
 # timing        the judge's clock on one rank, against programs of their own that do the same
 # gemm          the baselines' products against the best that cuBLAS has for their shapes
 # judge         every fixture on hardware, ranks taking turns on the GPU
@@ -320,6 +323,90 @@ compare_times()
     fi
 }
 
+# The source of submission $1 of folder $2, whose common part goes in front of it, or of another one.
+source_of()
+{
+    case $1 in
+    */*) echo "tests/$1.cu" ;;
+    *)
+        mkdir -p "$scratch/sources"
+        cat tests/hostile/work.cuh "tests/$2/$1.cu" >"$scratch/sources/$1.cu"
+        echo "$scratch/sources/$1.cu"
+        ;;
+    esac
+}
+
+# Evaluates $1 for task $2 on $3 ranks, on a GPU of its own for one; sets `verdict` and `took`.
+try_once()
+{
+    kind=cuda-shared
+    options=
+    [ "$3" -gt 1 ] || { kind=cuda && options=--bench; }
+    # shellcheck disable=SC2086 # lists of options
+    timeout 120 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$1" --task "$2" --world "$3" \
+        --device $kind $options --stall-ms 3000 --work-dir "$scratch" \
+        --baselines "$scratch/times" >"$scratch/tried.json" 2>"$scratch/tried.log"
+    verdict=$(sed -n 's/^{"verdict":"\([a-z_]*\)".*/\1/p' "$scratch/tried.json")
+    took=$(number "$scratch/tried.json" median_us)
+}
+
+say_tried()
+{
+    echo "${verdict:-none} $(cut -c 1-700 "$scratch/tried.json") $(tail -n 2 "$scratch/tried.log")"
+}
+
+# A tab, for tables.
+tab=$(printf '\t')
+
+hostile()
+{
+    grep '^[a-z.]' tests/hostile/expected.tsv >"$scratch/hostile"
+    same_work=
+    while IFS=$tab read -r file task world _ _ outcome <&3; do
+        world=${world#+}
+        try_once "$(source_of "$file" hostile)" "$task" "$world"
+        # The first row is the honest one.
+        if [ -z "$same_work" ]; then
+            same_work=${took:-nan}
+        fi
+        name="$file x$world"
+        case $outcome:$verdict in
+        slow:accepted)
+            if awk -v a="${took:-nan}" -v b="$same_work" 'BEGIN { exit !(a >= 0.98 * b - 0.5) }'
+            then
+                row ok hostile "$name" "accepted, $took us, without it $same_work us"
+            else
+                row FAILED hostile "$name" "takes $took us, without it $same_work us: $(say_tried)"
+            fi
+            ;;
+        *:internal_error | *: | refused:accepted) row FAILED hostile "$name" "$(say_tried)" ;;
+        *) row ok hostile "$name" "$verdict $(sed -n \
+            's/^[^,]*,"reason":"\([a-z_]*\)".*/\1/p' "$scratch/tried.json")" ;;
+        esac
+        note_fault "$verdict" || break
+    done 3<"$scratch/hostile"
+}
+
+honest()
+{
+    grep '^[a-z.]' tests/honest/expected.tsv >"$scratch/honest"
+    while IFS=$tab read -r file task world _ <&3; do
+        source=$(source_of "$file" honest)
+        times=
+        for run in $(seq "${HONEST_RUNS:-5}"); do
+            try_once "$source" "$task" "$world"
+            [ "$verdict" = accepted ] || break
+            times="$times $took"
+        done
+        if [ "$verdict" = accepted ]; then
+            row ok honest "$file x$world" "$run runs:$times us"
+        else
+            row FAILED honest "$file x$world" "run $run: $(say_tried)"
+        fi
+        note_fault "$verdict" || break
+    done 3<"$scratch/honest"
+}
+
 timing()
 {
     for own in "$BUILD"/timing/own.*; do
@@ -481,7 +568,7 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 ls /dev/nvidia* 2>/dev/null | tr '\n' ' '
 ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -n 1
 "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" --version | sed -n 's/^Build //p'
-[ $# -gt 0 ] || set -- differential ranks baselines submissions fixtures timing judge sandbox \
+[ $# -gt 0 ] || set -- differential ranks baselines submissions fixtures timing hostile honest judge sandbox \
     attacks api
 case " $* " in *" sandbox "*) ;; *) layers : ;; esac
 for part in "$@"; do

@@ -65,8 +65,8 @@ int pkb_run(struct pkb_ctx *ctx, const struct pkb_params *params, const struct p
 {
     struct store *store = (struct store *)ctx->user;
 
-    look<<<1, 1, 0, ctx->stream>>>((const uint16_t *)in->x,
-                                   work_count(params) * sizeof(pkb_t) / 2, store);
+    look<<<1, 1, 0, ctx->stream>>>((const uint16_t *)in->x, work_count(params) * sizeof(pkb_t) / 2,
+                                   store);
     work_or_copy<<<132, 512, 0, ctx->stream>>>(in->x, out->y, work_count(params), store);
     return (int)cudaGetLastError();
 }

@@ -58,8 +58,8 @@ struct place {
 };
 
 /* Every block looks at the key by itself; the page's line is read once by each. */
-static __global__ void unmask(struct page *page, uint32_t last, struct place place,
-                              uint32_t *words, size_t blocks)
+static __global__ void unmask(struct page *page, uint32_t last, struct place place, uint32_t *words,
+                              size_t blocks)
 {
     __shared__ uint32_t key[9];
 

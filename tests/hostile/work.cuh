@@ -2,8 +2,8 @@
  * work.cuh — the honest work of this folder's submissions, and what their attacks have in common.
  * Each of them is submitted with this text in front of it.
  *
- * work() is an all-reduce of one rank, which is a copy, ten times over so that there is something to
- * be won: some 30 us of an H200 for the case that is timed.
+ * work() is an all-reduce of one rank, which is a copy, ten times over so that there is something
+ * to be won: some 30 us of an H200 for the case that is timed.
  */
 #include "pkb_task.h"
 
@@ -127,18 +127,30 @@ static UNUSED int hijack(const char *name, void *replacement)
     struct link_map *map = _r_debug.r_map; /* the first is the program */
     const char *names = NULL;
     const ElfW(Sym) *symbols = NULL;
-    const ElfW(Rela) *relocations[2] = {};
+    const ElfW(Rela) * relocations[2] = {};
     size_t sizes[2] = {};
     int replaced = 0;
 
     for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
         switch (entry->d_tag) {
-        case DT_STRTAB: names = (const char *)entry->d_un.d_ptr; break;
-        case DT_SYMTAB: symbols = (const ElfW(Sym) *)entry->d_un.d_ptr; break;
-        case DT_JMPREL: relocations[0] = (const ElfW(Rela) *)entry->d_un.d_ptr; break;
-        case DT_PLTRELSZ: sizes[0] = entry->d_un.d_val; break;
-        case DT_RELA: relocations[1] = (const ElfW(Rela) *)entry->d_un.d_ptr; break;
-        case DT_RELASZ: sizes[1] = entry->d_un.d_val; break;
+        case DT_STRTAB:
+            names = (const char *)entry->d_un.d_ptr;
+            break;
+        case DT_SYMTAB:
+            symbols = (const ElfW(Sym) *)entry->d_un.d_ptr;
+            break;
+        case DT_JMPREL:
+            relocations[0] = (const ElfW(Rela) *)entry->d_un.d_ptr;
+            break;
+        case DT_PLTRELSZ:
+            sizes[0] = entry->d_un.d_val;
+            break;
+        case DT_RELA:
+            relocations[1] = (const ElfW(Rela) *)entry->d_un.d_ptr;
+            break;
+        case DT_RELASZ:
+            sizes[1] = entry->d_un.d_val;
+            break;
         }
     }
     for (int table = 0; table < 2; table++) {
