@@ -1,9 +1,11 @@
 #include "tests/attacks.h"
 
 #include "common/buffer.h"
+#include "common/clock.h"
 #include "common/mem.h"
 #include "tests/node.h"
 #include "worker/build.h"
+#include "worker/collect.h"
 #include "worker/loop.h"
 #include "worker/running.h"
 #include "worker/slot.h"
@@ -13,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SOURCE_BYTES = 64 * 1024, BUILD_MS = 60000, RUN_MS = 60000, STALL_MS = 8000 };
@@ -77,7 +80,8 @@ static void require(enum status status, const struct error *err)
 }
 
 /* Until the box is empty. */
-static void await_build(struct build *build, struct box *box, struct capture *output)
+static void await_build(struct build *build, struct box *box, struct capture *output,
+                        int64_t until_ms)
 {
     struct box_event event = {0};
     struct error err = {0};
@@ -90,9 +94,11 @@ static void await_build(struct build *build, struct box *box, struct capture *ou
         if (status == OK && build_note(build, &event)) {
             box_kill(box);
         }
-        if (status == ERR_NOT_FOUND && poll(watched, 2, BUILD_MS) == 0) {
+        int64_t left_ms = until_ms - clock_monotonic_ms();
+        if (status == ERR_NOT_FOUND && poll(watched, 2, left_ms < 0 ? 0 : (int)left_ms) == 0) {
             build->is_late = true;
             box_kill(box);
+            until_ms += BUILD_MS;
         }
         if (watched[1].revents != 0) {
             is_open = capture_read(output);
@@ -104,29 +110,74 @@ static void await_build(struct build *build, struct box *box, struct capture *ou
     (void)capture_read(output);
 }
 
-void attacks_build(const struct sandbox_node *node, const char *source, size_t size_bytes,
-                   struct result *result, int *library)
+int attacks_open(const char *file)
+{
+    struct error err = {0};
+    struct stat info = {0};
+    int made = -1;
+
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        give_up(file, "cannot be opened");
+    }
+    size_t size_bytes = (size_t)info.st_size;
+    char *bytes = xmalloc(size_bytes);
+    if (read(fd, bytes, size_bytes) != (ssize_t)size_bytes) {
+        give_up(file, "cannot be read");
+    }
+    close(fd);
+    require(collect_bytes(bytes, size_bytes, &made, &err), &err);
+    free(bytes);
+    return made;
+}
+
+/* Puts the hostile compiler in nvcc's place. */
+static void replace_compiler(struct build *build, const struct attacks_build *attack,
+                             char *words[static 6])
+{
+    static const char loader[] = "/lib64/ld-linux-x86-64.so.2"; /* files of a source do not run */
+    const struct sandbox_paths *inside = &build->sandbox->inside;
+    struct error err = {0};
+
+    require(sandbox_add_file(build->sandbox, attack->compiler, "compiler", &err), &err);
+    require(sandbox_add_file(build->sandbox, attack->honest, "honest.so", &err), &err);
+    words[0] = xstrdup(loader);
+    words[1] = xasprintf("%s/compiler", inside->source);
+    words[2] = xstrdup(attack->act);
+    words[3] = xasprintf("%s/honest.so", inside->source);
+    words[4] = xasprintf("%s/solution.so", inside->out);
+    words[5] = NULL;
+    build->program.argv = words;
+}
+
+void attacks_build(const struct attacks_build *attack, struct result *result, int *library)
 {
     struct slot_lease slot = {.lock = -1};
     struct build build = {0};
     struct capture output = {0};
     struct box *box = NULL;
     struct error err = {0};
+    char *words[6] = {NULL};
+    int64_t wall_ms = attack->wall_ms == 0 ? BUILD_MS : attack->wall_ms;
 
-    require(slot_take(&slot, node->uid_base, &err), &err);
-    struct build_options options = {.node = node,
+    require(slot_take(&slot, test_node()->uid_base, &err), &err);
+    struct build_options options = {.node = test_node(),
                                     .slot = slot.number,
                                     .task = task_find("allreduce"),
                                     .dtype = DTYPE_BF16,
-                                    .source = source,
-                                    .source_bytes = size_bytes,
-                                    .wall_ms = BUILD_MS};
+                                    .source = attack->source,
+                                    .source_bytes = attack->source_bytes,
+                                    .wall_ms = wall_ms,
+                                    .limits = attack->limits};
     require(build_prepare(&build, &options, &err), &err);
+    if (attack->act != NULL) {
+        replace_compiler(&build, attack, words);
+    }
     struct box_program program = build.program;
     require(capture_init(&output, &program.output, &err), &err);
     require(box_start(&box, &program, 1, &err), &err);
     close(program.output);
-    await_build(&build, box, &output);
+    await_build(&build, box, &output, clock_monotonic_ms() + wall_ms);
     box_close(box);
     *result = (struct result){.rank = -1};
     build_judge(&build, &output, result);
@@ -138,6 +189,9 @@ void attacks_build(const struct sandbox_node *node, const char *source, size_t s
     build_release(&build);
     capture_release(&output);
     slot_release(&slot);
+    for (int i = 0; words[i] != NULL; i++) {
+        free(words[i]);
+    }
 }
 
 static void on_done(void *context)

@@ -19,13 +19,25 @@ struct attack {
 
 /* Reads a table; aborts where it is malformed. Returns how many there are. */
 int attacks_read(const char *file, struct attack attacks[static ATTACKS_MAX]);
+/* A sealed memory file of the bytes of a file. */
+int attacks_open(const char *file);
 /* The concatenation of files; the caller frees it. */
 char *attacks_join(const char *const *files, size_t count, size_t *size_bytes);
 
-/* Builds a source as a worker does, for task allreduce. `library` is a sealed memory file, or -1
- * where the verdict is not accepted. */
-void attacks_build(const struct sandbox_node *node, const char *source, size_t size_bytes,
-                   struct result *result, int *library);
+struct attacks_build {
+    const char *source;
+    size_t source_bytes;
+    int64_t wall_ms;                    /* 0: a minute */
+    const struct cgroup_limits *limits; /* NULL: those of the policy */
+    /* NULL: nvcc is run; else the program `compiler` in its place, on this act and the library
+     * `honest`. */
+    const char *act;
+    int compiler, honest;
+};
+
+/* Builds as a worker does, for task allreduce. `library` is a sealed memory file, or -1 where the
+ * verdict is not accepted. */
+void attacks_build(const struct attacks_build *attack, struct result *result, int *library);
 /* Of jobs: eight bytes that stand nowhere else, so that a search for them means something. */
 #define ATTACKS_SEED UINT64_C(0x50b5655762504b45)
 

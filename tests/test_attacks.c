@@ -53,7 +53,8 @@ static int build_submission(void **state)
 
     (void)state;
     char *source = attacks_join(sources, sizeof sources / sizeof *sources, &size_bytes);
-    attacks_build(test_node(), source, size_bytes, &result, &fd);
+    attacks_build(&(struct attacks_build){.source = source, .source_bytes = size_bytes}, &result,
+                  &fd);
     free(source);
     if (fd < 0) {
         (void)fprintf(stderr, "%s\n%s\n", result.message, result.build_log);

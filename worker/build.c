@@ -76,7 +76,8 @@ static enum status add_sources(struct build *build, const struct build_options *
 enum status build_prepare(struct build *build, const struct build_options *options,
                           struct error *err)
 {
-    struct sandbox_options sandbox = {.policy = SANDBOX_BUILD, .slot = options->slot};
+    struct sandbox_options sandbox = {
+        .policy = SANDBOX_BUILD, .slot = options->slot, .limits = options->limits};
     struct build made = {.out = -1, .library = -1};
     size_t count = 0;
 

@@ -25,7 +25,8 @@ struct build_options {
     enum dtype dtype;
     const char *source;
     size_t source_bytes;
-    int64_t wall_ms; /* the limit; CPU time has the same */
+    int64_t wall_ms;                    /* the limit; CPU time has the same */
+    const struct cgroup_limits *limits; /* NULL: those of the policy */
 };
 
 struct build {

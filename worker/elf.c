@@ -92,6 +92,18 @@ static bool span_of_address(const struct file *file, struct span segments, uint6
     return false;
 }
 
+/* No compiler leaves memory that is code and can be written. */
+static enum status check_access(const Elf64_Phdr *segment, struct error *err)
+{
+    if (segment->p_type == PT_GNU_STACK && (segment->p_flags & PF_X) != 0) {
+        return error_set(err, ERR_INVALID, "the library wants a stack that can be executed");
+    }
+    if (segment->p_type == PT_LOAD && (segment->p_flags & (PF_W | PF_X)) == (PF_W | PF_X)) {
+        return error_set(err, ERR_INVALID, "the library has code that can be written");
+    }
+    return OK;
+}
+
 static enum status read_dynamic(struct file *file, struct error *err)
 {
     struct span segments = {0};
@@ -107,6 +119,10 @@ static enum status read_dynamic(struct file *file, struct error *err)
     for (int i = 0; i < file->header.e_phnum; i++) {
         Elf64_Phdr segment;
         memcpy(&segment, segments.data + (size_t)i * sizeof segment, sizeof segment);
+        enum status status = check_access(&segment, err);
+        if (status != OK) {
+            return status;
+        }
         if (segment.p_type == PT_DYNAMIC) {
             found++;
             if (!span_of_address(file, segments, segment.p_vaddr, &file->dynamic)) {
@@ -177,6 +193,14 @@ static enum status check_dynamic(struct file *file, struct error *err)
         switch (entry.d_tag) {
         case DT_NEEDED:
             status = check_needed(file, entry.d_un.d_val, err);
+            break;
+        case DT_FLAGS:
+            if ((entry.d_un.d_val & DF_TEXTREL) == 0) {
+                break;
+            }
+            [[fallthrough]];
+        case DT_TEXTREL:
+            status = error_set(err, ERR_INVALID, "the library changes its code when it is loaded");
             break;
         case DT_RPATH:
         case DT_RUNPATH:

