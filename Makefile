@@ -234,6 +234,14 @@ $(BUILD)/tests/kernels_image.o: $(BUILD)/worker/kernels.fatbin
 	@mkdir -p $(@D)
 	objcopy -I binary -O elf64-x86-64 --rename-section .data=.nv_fatbin $< $@
 $(BUILD)/tests/test_kernels: | $(BUILD)/tests/kernels_image.o
+# A management library of a driver that is not here, beside what else pkb-judge loads.
+$(BUILD)/tests/driver/libnvidia-ml.so.1: tests/fixtures/driver/nvml.c $(BUILD)/lib/sim/libcuda.so.1
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -MMD -MP,$(CFLAGS)) $(LDFLAGS) -fPIC -shared $< -o $@
+	ln -sf ../../lib/sim/libcuda.so.1 $(@D)/libcuda.so.1
+$(BUILD)/tests/test_driver_events: | $(BUILD)/tests/driver/libnvidia-ml.so.1 $(BUILD)/bin/pkb-judge
+# The kernel's log is read as if it had been overrun.
+$(BUILD)/tests/test_xid: TEST_LDFLAGS = -Wl,--wrap=read
 tests: $(tests) $(BUILD)/bench/bench ## build the test programs, for tests/run.sh
 
 # Parsers of bytes from outside: test_fuzz replays the corpus, libFuzzer makes more of it. Who plays

@@ -109,6 +109,9 @@ void heartbeat_reply_write(const struct heartbeat_reply *reply, struct buffer *j
 enum status heartbeat_reply_read(struct heartbeat_reply *reply, const char *json, size_t size_bytes,
                                  struct error *err);
 
+/* The reason of an internal_error that is a fault of the worker's node. */
+#define NODE_FAULT_REASON "node_fault"
+
 /* POST /v1/jobs/{id}/result */
 struct result_report {
     char worker[NAME_MAX_BYTES];

@@ -14,9 +14,6 @@
 
 enum { LOST_WORKERS_MAX = 3, LOST_ON_ONE_NODE_MAX = 6, NODE_FAULTS_MAX = 3 };
 
-/* The reason of an internal_error that is a fault of the worker's node. */
-#define NODE_FAULT_REASON "node_fault"
-
 /* Ends a lease whose worker fell silent; *state is what became of the job: JOB_QUEUED or
  * JOB_QUARANTINED. */
 enum status loss_count(struct db *db, const struct lease *lease, int64_t wall_ms,

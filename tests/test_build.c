@@ -1,4 +1,5 @@
 #include "worker/build.h"
+#include "worker/slot.h"
 
 #include "tests/node.h"
 
@@ -19,12 +20,22 @@
     "(pkb_ctx *ctx, const pkb_params *params, const pkb_inputs *in, const pkb_outputs *out)"
 #define RUN "int pkb_run" RUN_ARGS "{ return 0; }\n"
 
-enum { SLOT = 200 }; /* far from those of a worker's */
+/* One that no worker has, nor sweeps, as long as this program runs. */
+static int own_slot(void)
+{
+    static struct slot_lease slot = {.lock = -1};
+    struct error err = {0};
+
+    if (slot.lock < 0) {
+        assert_int_equal(slot_take(&slot, test_node()->uid_base, &err), OK);
+    }
+    return slot.number;
+}
 
 static struct build_options options_of(const char *source)
 {
     return (struct build_options){.node = test_node(),
-                                  .slot = SLOT,
+                                  .slot = own_slot(),
                                   .task = task_find("allreduce"),
                                   .dtype = DTYPE_BF16,
                                   .source = source,

@@ -50,49 +50,51 @@ static void pretend(const char *script)
 static void test_the_count_is_what_pkb_judge_says(void **state)
 {
     struct error err = {0};
-    int count = 0;
+    struct devices devices = {0};
 
     (void)state;
     pretend("[ \"$1\" = --devices ] && [ \"$2\" = cuda ] && echo 3");
-    assert_int_equal(devices_count(&node, DEVICE_CUDA, &count, &err), OK);
-    assert_int_equal(count, 3);
+    assert_int_equal(devices_look(&node, DEVICE_CUDA, &devices, &err), OK);
+    assert_int_equal(devices.ranks, 3);
+    assert_int_equal(devices.gpu_count, 0);
+    assert_string_equal(devices.driver, "");
 }
 
 static void test_shared_gpus_are_enough_for_any_world(void **state)
 {
     struct error err = {0};
-    int count = 0;
+    struct devices devices = {0};
 
     (void)state;
     pretend("echo 1");
-    assert_int_equal(devices_count(&node, DEVICE_CUDA_SHARED, &count, &err), OK);
-    assert_int_equal(count, WORLD_MAX);
-    assert_int_equal(devices_suffice(DEVICE_CUDA_SHARED, count, 8, &err), OK);
+    assert_int_equal(devices_look(&node, DEVICE_CUDA_SHARED, &devices, &err), OK);
+    assert_int_equal(devices.ranks, WORLD_MAX);
+    assert_int_equal(devices_suffice(DEVICE_CUDA_SHARED, devices.ranks, 8, &err), OK);
 }
 
 static void test_the_simulator_asks_nobody(void **state)
 {
     struct error err = {0};
-    int count = 0;
+    struct devices devices = {0};
 
     (void)state;
     pretend("exit 1");
-    assert_int_equal(devices_count(&node, DEVICE_SIM, &count, &err), OK);
-    assert_int_equal(count, WORLD_MAX);
+    assert_int_equal(devices_look(&node, DEVICE_SIM, &devices, &err), OK);
+    assert_int_equal(devices.ranks, WORLD_MAX);
 }
 
 static void refused(const char *script, const char *part)
 {
     struct error err = {0};
-    int count = 77;
+    struct devices devices = {0};
 
     pretend(script);
-    assert_int_equal(devices_count(&node, DEVICE_CUDA, &count, &err), ERR_UNAVAILABLE);
+    assert_int_equal(devices_look(&node, DEVICE_CUDA, &devices, &err), ERR_UNAVAILABLE);
     assert_string_equal(err.field, "device");
     if (strstr(err.message, part) == NULL) {
         fail_msg("'%s' lacks '%s'", err.message, part);
     }
-    assert_int_equal(count, 77);
+    assert_int_equal(devices.ranks, 0);
 }
 
 static void test_what_is_missing_is_named(void **state)
@@ -110,11 +112,11 @@ static void test_what_is_missing_is_named(void **state)
 static void test_a_judge_that_is_not_there_is_named(void **state)
 {
     struct error err = {0};
-    int count = 0;
+    struct devices devices = {0};
 
     (void)state;
     (void)unlink(judge);
-    assert_int_equal(devices_count(&node, DEVICE_CUDA, &count, &err), ERR_UNAVAILABLE);
+    assert_int_equal(devices_look(&node, DEVICE_CUDA, &devices, &err), ERR_UNAVAILABLE);
     assert_non_null(strstr(err.message, "pkb-judge"));
 }
 
@@ -144,6 +146,88 @@ static void test_the_driver_is_where_the_loader_would_find_it(void **state)
     assert_true(other == NULL || strcmp(other, folder) != 0);
 }
 
+static void test_each_gpu_is_described(void **state)
+{
+    struct error err = {0};
+    struct devices devices = {0};
+
+    (void)state;
+    pretend("echo 'driver 580.159.04 13010'; echo 'gpu 0000:1b:00.0 1048576 GPU-a b';"
+            "echo 'gpu 0001:2c:1f -1 '; echo 2");
+    assert_int_equal(devices_look(&node, DEVICE_CUDA, &devices, &err), OK);
+    assert_int_equal(devices.ranks, 2);
+    assert_int_equal(devices.gpu_count, 2);
+    assert_int_equal(devices.gpu[0].pci.bus, 0x1b);
+    assert_int_equal(devices.gpu[0].used_bytes, 1048576);
+    assert_string_equal(devices.gpu[0].uuid, "GPU-a b");
+    assert_int_equal(devices.gpu[1].used_bytes, -1);
+    assert_string_equal(devices.gpu[1].uuid, "");
+    assert_string_equal(devices.driver, "580.159.04");
+    assert_int_equal(devices.cuda, 13010);
+    pretend("echo 'driver - 0'; echo 'pkb-judge: GPU 0 is in use' >&2; exit 1");
+    assert_int_equal(devices_look(&node, DEVICE_CUDA, &devices, &err), ERR_UNAVAILABLE);
+    assert_string_equal(err.message, "no GPU can be used: GPU 0 is in use");
+    assert_string_equal(devices.driver, "");
+}
+
+static void differs(const struct devices *first, const struct devices *now, const char *part)
+{
+    struct error err = {0};
+
+    assert_int_equal(devices_compare(first, now, &err), ERR_UNAVAILABLE);
+    if (strstr(err.message, part) == NULL) {
+        fail_msg("'%s' lacks '%s'", err.message, part);
+    }
+}
+
+static void test_what_has_changed_about_the_gpus_is_named(void **state)
+{
+    struct devices first = {.ranks = 1, .gpu_count = 1, .gpu = {{.uuid = "GPU-a"}}};
+    struct devices now = first;
+    struct error err = {0};
+
+    (void)state;
+    first.gpu[0].used_bytes = INT64_C(500) << 20;
+    now.gpu[0].used_bytes = INT64_C(756) << 20;
+    assert_int_equal(devices_compare(&first, &now, &err), OK);
+    now.gpu[0].used_bytes = (INT64_C(756) << 20) + 1;
+    differs(&first, &now, "256 MiB more of GPU 0's memory");
+    now.gpu[0].used_bytes = -1;
+    assert_int_equal(devices_compare(&first, &now, &err), OK);
+    (void)snprintf(now.gpu[0].uuid, sizeof now.gpu[0].uuid, "GPU-b");
+    differs(&first, &now, "GPU 0 was GPU-a, and now it is GPU-b");
+    now.gpu_count = 0;
+    differs(&first, &now, "there were 1 GPUs, and now there are 0");
+}
+
+static void demand(const char *found, const char *needed, const char *message)
+{
+    struct error err = {0};
+
+    assert_int_equal(driver_demand("driver", found, needed, &err),
+                     message == NULL ? OK : ERR_UNAVAILABLE);
+    assert_string_equal(err.message, message == NULL ? "" : message);
+}
+
+static void test_a_driver_that_is_too_old_is_named_with_what_is_needed(void **state)
+{
+    (void)state;
+    demand("580.65.06", "580.65.06", NULL);
+    demand("580.159.04", "580.65.06", NULL);
+    demand("590.1", "580.65.06", NULL);
+    demand("580.65.06", "580", NULL);
+    demand("13.0", "13.0", NULL);
+    demand("580.65.05", "580.65.06",
+           "this node's driver is 580.65.05, and 580.65.06 is needed or newer");
+    demand("470.256.02", "580", "this node's driver is 470.256.02, and 580 is needed or newer");
+    demand("", "580", "which driver this node has is not known, and 580 is needed or newer");
+    demand("unknown", "580", "which driver this node has is not known, and 580 is needed or newer");
+    assert_false(driver_is_version("580."));
+    assert_false(driver_is_version(".580"));
+    assert_false(driver_is_version("5..8"));
+    assert_false(driver_is_version("580-open"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +238,9 @@ int main(void)
         cmocka_unit_test(test_a_judge_that_is_not_there_is_named),
         cmocka_unit_test(test_the_driver_is_where_the_loader_would_find_it),
         cmocka_unit_test(test_each_rank_of_cuda_needs_a_gpu),
+        cmocka_unit_test(test_each_gpu_is_described),
+        cmocka_unit_test(test_what_has_changed_about_the_gpus_is_named),
+        cmocka_unit_test(test_a_driver_that_is_too_old_is_named_with_what_is_needed),
     };
 
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

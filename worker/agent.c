@@ -1,11 +1,12 @@
 #include "worker/agent.h"
 
-#include "common/clock.h"
 #include "common/lease.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "worker/connection.h"
+#include "worker/leased.h"
 #include "worker/loop.h"
+#include "worker/pace.h"
 #include "worker/schedules.h"
 
 #include <assert.h>
@@ -14,264 +15,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    TICK_MS = 100,
-    CALL_MS = 10000,
-    LEASE_WAIT_S = 25,
-    BACKOFF_FIRST_MS = 250,
-    BACKOFF_MAX_MS = 10000,
-};
-
-struct agent;
-
-enum slot_state { SLOT_FREE, SLOT_EVALUATING, SLOT_REPORTING, SLOT_ABANDONING };
+enum { TICK_MS = 100, CALL_MS = 10000, FAREWELL_MS = 2000, LEASE_WAIT_S = 25, LIFTED_MS = 5000 };
 
 struct slot {
     struct agent *agent;
-    enum slot_state state;
-    struct lease_grant grant;
-    struct evaluation *evaluation;
-    struct buffer report; /* the body to send */
-    struct api_request *heartbeat, *reporting;
-    enum job_stage told_stage;
-    int64_t renewed_ms, ttl_ms;
-    int64_t heartbeat_at_ms, report_at_ms, backoff_ms;
+    struct leased *leased; /* NULL: it is free */
 };
 
 struct agent {
     struct agent_options options;
     struct connection *connection;
+    struct fitness *fitness;
     struct loop_timer *tick;
     struct slot slots[SLOTS_MAX];
     struct api_request *request; /* hello or lease */
-    bool is_known, is_draining;
-    int64_t next_ms, backoff_ms;
+    struct api_request *telling; /* how fit the node is */
+    struct worker_order told;    /* as the server knows it */
+    struct worker_order telling_what;
+    bool is_known, is_draining, is_held;
+    int64_t next_ms, backoff_ms; /* of requests */
+    int64_t tell_ms, tell_backoff_ms;
     enum status fatal;
     struct error fatal_error;
 };
 
-static struct api_request *post(struct agent *agent, const char *path, const struct buffer *body,
+static struct api_request *post(struct agent *agent, const char *what, const struct buffer *body,
                                 int64_t timeout_ms,
-                                void (*done)(void *context, const struct api_reply *reply),
-                                void *context)
+                                void (*done)(void *context, const struct api_reply *reply))
 {
+    struct buffer path = {0};
+
+    buffer_printf(&path, "/v1/workers");
+    if (what != NULL) {
+        buffer_printf(&path, "/");
+        api_path_append(&path, agent->options.name);
+        buffer_printf(&path, "/%s", what);
+    }
     struct api_call call = {.method = "POST",
-                            .path = path,
+                            .path = path.data,
                             .body = body->data,
                             .body_bytes = body->size_bytes,
                             .timeout_ms = timeout_ms,
                             .done = done,
-                            .context = context};
-
-    return api_start(connection_api(agent->connection), &call);
+                            .context = agent};
+    struct api_request *request = api_start(connection_api(agent->connection), &call);
+    buffer_release(&path);
+    return request;
 }
-
-static char *job_path(const struct slot *slot, const char *what)
-{
-    struct buffer path = {0};
-
-    buffer_printf(&path, "/v1/jobs/");
-    api_path_append(&path, slot->grant.job.id);
-    buffer_printf(&path, "/%s", what);
-    return path.data;
-}
-
-static int64_t back_off(int64_t *backoff_ms)
-{
-    int64_t wait_ms = *backoff_ms == 0 ? BACKOFF_FIRST_MS : *backoff_ms;
-
-    *backoff_ms = wait_ms * 2 > BACKOFF_MAX_MS ? BACKOFF_MAX_MS : wait_ms * 2;
-    return clock_monotonic_ms() + wait_ms;
-}
-
-/* ---- a job in its slot ---- */
-
-static void free_slot(struct slot *slot)
-{
-    struct agent *agent = slot->agent;
-
-    if (slot->heartbeat != NULL) {
-        api_cancel(slot->heartbeat);
-    }
-    if (slot->reporting != NULL) {
-        api_cancel(slot->reporting);
-    }
-    evaluation_close(slot->evaluation);
-    lease_grant_release(&slot->grant);
-    buffer_release(&slot->report);
-    *slot = (struct slot){.agent = agent};
-}
-
-/* The lease is lost: whatever still runs for it ends, and nothing is told. */
-static void abandon(struct slot *slot, const char *why)
-{
-    log_event(LOG_WARN, "job.abandoned", "job=%s epoch=%lld why=%s", slot->grant.job.id,
-              (long long)slot->grant.job.epoch, why);
-    if (slot->state == SLOT_EVALUATING) {
-        slot->state = SLOT_ABANDONING;
-        evaluation_stop(slot->evaluation);
-    } else if (slot->state == SLOT_REPORTING) {
-        free_slot(slot);
-    }
-}
-
-static void on_heartbeat(void *context, const struct api_reply *reply)
-{
-    struct slot *slot = context;
-
-    slot->heartbeat = NULL;
-    switch (reply->status) {
-    case OK:
-        slot->renewed_ms = clock_monotonic_ms();
-        break;
-    case ERR_CONFLICT:
-    case ERR_NOT_FOUND:
-        abandon(slot, "stale");
-        break;
-    default:
-        /* Soon again; without luck the deadline decides. */
-        slot->heartbeat_at_ms = clock_monotonic_ms() + slot->ttl_ms / 10;
-        log_event(LOG_WARN, "heartbeat.failed", "job=%s error=%s", slot->grant.job.id,
-                  reply->error.message);
-        break;
-    }
-}
-
-static void send_heartbeat(struct slot *slot)
-{
-    struct heartbeat heartbeat = {.epoch = slot->grant.job.epoch, .stage = slot->told_stage};
-    struct buffer body = {0};
-    char *path = job_path(slot, "heartbeat");
-
-    (void)snprintf(heartbeat.worker, sizeof heartbeat.worker, "%s", slot->agent->options.name);
-    heartbeat_write(&heartbeat, &body);
-    slot->heartbeat_at_ms = clock_monotonic_ms() + slot->ttl_ms / 3;
-    slot->heartbeat = post(slot->agent, path, &body, slot->ttl_ms / 3 + 1, on_heartbeat, slot);
-    buffer_release(&body);
-    free(path);
-}
-
-static void on_reported(void *context, const struct api_reply *reply)
-{
-    struct slot *slot = context;
-
-    slot->reporting = NULL;
-    switch (reply->status) {
-    case OK:
-        log_event(LOG_INFO, "job.reported", "job=%s epoch=%lld", slot->grant.job.id,
-                  (long long)slot->grant.job.epoch);
-        free_slot(slot);
-        break;
-    case ERR_CONFLICT:
-    case ERR_NOT_FOUND:
-        abandon(slot, "stale");
-        break;
-    case ERR_INVALID:
-    case ERR_TOO_LARGE:
-        log_event(LOG_ERROR, "job.refused", "job=%s error=%s", slot->grant.job.id,
-                  reply->error.message);
-        free_slot(slot);
-        break;
-    default:
-        slot->report_at_ms = back_off(&slot->backoff_ms);
-        log_event(LOG_WARN, "report.failed", "job=%s error=%s", slot->grant.job.id,
-                  reply->error.message);
-        break;
-    }
-}
-
-static void send_report(struct slot *slot)
-{
-    char *path = job_path(slot, "result");
-
-    slot->reporting = post(slot->agent, path, &slot->report, CALL_MS, on_reported, slot);
-    free(path);
-}
-
-static void report(struct slot *slot, const struct result *result)
-{
-    struct result_report body = {.epoch = slot->grant.job.epoch};
-    struct buffer json = {0};
-
-    result_write(result, &json);
-    (void)snprintf(body.worker, sizeof body.worker, "%s", slot->agent->options.name);
-    body.result_json = json.data;
-    result_report_write(&body, &slot->report);
-    buffer_release(&json);
-    log_event(LOG_INFO, "job.evaluated", "job=%s epoch=%lld verdict=%s build_ms=%lld run_ms=%lld",
-              slot->grant.job.id, (long long)slot->grant.job.epoch, verdict_name(result->verdict),
-              (long long)result->build_ms, (long long)result->run_ms);
-    slot->state = SLOT_REPORTING;
-    send_report(slot);
-}
-
-static void on_evaluated(void *context)
-{
-    struct slot *slot = context;
-
-    if (slot->state == SLOT_ABANDONING) {
-        free_slot(slot);
-        return;
-    }
-    report(slot, evaluation_result(slot->evaluation));
-    evaluation_close(slot->evaluation);
-    slot->evaluation = NULL;
-}
-
-/* What cannot even start is reported too, so that the job does not go round in circles. */
-static void report_trouble(struct slot *slot, const struct error *err)
-{
-    struct result result = {.rank = -1, .verdict = VERDICT_INTERNAL_ERROR};
-
-    result.stage = xstrdup("start");
-    result.message = xstrdup(err->message);
-    report(slot, &result);
-    result_release(&result);
-}
-
-static void start_job(struct slot *slot)
-{
-    const struct job *job = &slot->grant.job;
-    char number[16];
-    struct error err = {0};
-
-    (void)snprintf(number, sizeof number, "%d", job->task_number);
-    struct evaluation_job evaluation = {.task = task_find(number),
-                                        .world = job->world,
-                                        .dtype = job->dtype,
-                                        .device = job->device,
-                                        .seed = slot->grant.seed,
-                                        .is_bench = job->device != DEVICE_SIM,
-                                        .source = slot->grant.source,
-                                        .source_bytes = slot->grant.source_bytes,
-                                        .done = on_evaluated,
-                                        .context = slot};
-    slot->state = SLOT_EVALUATING;
-    slot->ttl_ms = slot->grant.ttl_ms;
-    slot->renewed_ms = clock_monotonic_ms();
-    slot->told_stage = STAGE_BUILDING;
-    log_event(LOG_INFO, "job.leased", "job=%s epoch=%lld task=%s world=%d", job->id,
-              (long long)job->epoch, job->task, job->world);
-    send_heartbeat(slot);
-    enum status status = OK;
-    if (evaluation.task == NULL || job->world < 1 || job->world > WORLD_MAX) {
-        status = error_set(&err, ERR_UNAVAILABLE, "this worker has no task %d with a world of %d",
-                           job->task_number, job->world);
-    } else {
-        status =
-            evaluation_start(&slot->evaluation, slot->agent->options.settings, &evaluation, &err);
-    }
-    if (status != OK) {
-        report_trouble(slot, &err);
-    }
-}
-
-/* ---- leases ---- */
 
 static struct slot *find_slot(struct agent *agent)
 {
     for (int i = 0; i < agent->options.slots; i++) {
-        if (agent->slots[i].state == SLOT_FREE) {
+        if (agent->slots[i].leased == NULL) {
             return &agent->slots[i];
         }
     }
@@ -281,7 +76,7 @@ static struct slot *find_slot(struct agent *agent)
 static bool is_empty(const struct agent *agent)
 {
     for (int i = 0; i < agent->options.slots; i++) {
-        if (agent->slots[i].state != SLOT_FREE) {
+        if (agent->slots[i].leased != NULL) {
             return false;
         }
     }
@@ -304,6 +99,8 @@ static bool is_refused(const struct api_reply *reply)
            reply->status == ERR_INVALID;
 }
 
+/* ---- who this worker is, and how fit ---- */
+
 static void on_hello(void *context, const struct api_reply *reply)
 {
     struct agent *agent = context;
@@ -311,6 +108,7 @@ static void on_hello(void *context, const struct api_reply *reply)
     agent->request = NULL;
     if (reply->status == OK) {
         agent->is_known = true;
+        agent->told = (struct worker_order){.state = WORKER_READY};
         agent->backoff_ms = 0;
         log_event(LOG_INFO, "worker.known", "name=%s server=%s", agent->options.name,
                   agent->options.server);
@@ -319,36 +117,123 @@ static void on_hello(void *context, const struct api_reply *reply)
         give_up(agent, reply);
     } else {
         log_event(LOG_WARN, "hello.failed", "error=%s", reply->error.message);
-        agent->next_ms = back_off(&agent->backoff_ms);
+        agent->next_ms = pace_back_off(&agent->backoff_ms);
     }
 }
 
 static void send_hello(struct agent *agent)
 {
     struct device_offer device = {agent->options.device,
-                                  agent->options.gpus * agent->options.slots};
+                                  agent->options.devices->ranks * agent->options.slots};
     struct worker_hello hello = {.devices = &device, .device_count = 1, .version = WORKER_VERSION};
     struct buffer body = {0};
 
     (void)snprintf(hello.name, sizeof hello.name, "%s", agent->options.name);
     worker_hello_write(&hello, &body);
-    agent->request = post(agent, "/v1/workers", &body, CALL_MS, on_hello, agent);
+    agent->request = post(agent, NULL, &body, CALL_MS, on_hello);
     buffer_release(&body);
+}
+
+static struct worker_order wanted(const struct agent *agent)
+{
+    struct worker_order order = {.state = fitness_state(agent->fitness)};
+    const char *reason = fitness_reason(agent->fitness);
+
+    if (order.state == WORKER_READY && agent->is_draining) {
+        order.state = WORKER_DRAINING;
+        reason = "the worker was asked to end";
+    }
+    (void)snprintf(order.reason, sizeof order.reason, "%s", reason);
+    return order;
+}
+
+static bool is_same(const struct worker_order *order, const struct worker_order *other)
+{
+    return order->state == other->state && strcmp(order->reason, other->reason) == 0;
+}
+
+static void on_told(void *context, const struct api_reply *reply)
+{
+    struct agent *agent = context;
+    bool was_question = agent->telling_what.state == WORKER_READY;
+
+    agent->telling = NULL;
+    if (reply->status == OK || (reply->status == ERR_DENIED && was_question)) {
+        agent->tell_backoff_ms = 0;
+        bool is_lifted = reply->status == OK && was_question &&
+                         fitness_state(agent->fitness) == WORKER_QUARANTINED;
+        /* What an admin has set shows at the next request for a lease. */
+        if (reply->status == OK || fitness_state(agent->fitness) != WORKER_QUARANTINED) {
+            agent->told = agent->telling_what;
+        }
+        agent->tell_ms = clock_monotonic_ms() + (was_question ? LIFTED_MS : 0);
+        if (is_lifted) {
+            log_event(LOG_INFO, "worker.lifted", "name=%s", agent->options.name);
+            fitness_lift(agent->fitness);
+        }
+        step(agent);
+    } else {
+        log_event(LOG_WARN, "state.failed", "error=%s", reply->error.message);
+        agent->tell_ms = pace_back_off(&agent->tell_backoff_ms);
+    }
+}
+
+/* Tells the server what it does not know yet; of a quarantine that it knows of, asks whether it was
+ * lifted: only then may this worker call itself ready. */
+static void tell(struct agent *agent)
+{
+    struct worker_order order = wanted(agent);
+    struct buffer body = {0};
+
+    if (!agent->is_known || agent->telling != NULL || clock_monotonic_ms() < agent->tell_ms) {
+        return;
+    }
+    if (is_same(&order, &agent->told)) {
+        if (order.state != WORKER_QUARANTINED) {
+            return;
+        }
+        order = (struct worker_order){.state = WORKER_READY};
+    }
+    agent->telling_what = order;
+    worker_order_write(&order, &body);
+    agent->telling =
+        post(agent, "state", &body, agent->is_draining ? FAREWELL_MS : CALL_MS, on_told);
+    buffer_release(&body);
+}
+
+/* ---- leases ---- */
+
+static void on_ended(void *context)
+{
+    struct slot *slot = context;
+
+    leased_close(slot->leased);
+    slot->leased = NULL;
+    if (is_empty(slot->agent)) {
+        fitness_idle(slot->agent->fitness);
+    }
 }
 
 static void take_grant(struct agent *agent, const struct api_reply *reply)
 {
     struct slot *slot = find_slot(agent);
+    struct leased_options options = {.connection = agent->connection,
+                                     .worker = agent->options.name,
+                                     .settings = agent->options.settings,
+                                     .fitness = agent->fitness,
+                                     .ended = on_ended,
+                                     .context = slot};
+    struct lease_grant grant = {0};
     struct error err = {0};
 
     assert(slot != NULL);
-    if (lease_grant_read(&slot->grant, reply->body, reply->body_bytes, &err) != OK) {
+    if (lease_grant_read(&grant, reply->body, reply->body_bytes, &err) != OK) {
         log_event(LOG_ERROR, "lease.malformed", "%s: %s", err.field, err.message);
-        agent->next_ms = back_off(&agent->backoff_ms);
+        agent->next_ms = pace_back_off(&agent->backoff_ms);
         return;
     }
     agent->backoff_ms = 0;
-    start_job(slot);
+    leased_open(&slot->leased, &options, &grant);
 }
 
 static void on_lease(void *context, const struct api_reply *reply)
@@ -357,74 +242,63 @@ static void on_lease(void *context, const struct api_reply *reply)
 
     agent->request = NULL;
     if (reply->status == OK) {
+        agent->is_held = false;
         if (reply->http_status == 200) {
             take_grant(agent, reply);
         }
         step(agent);
     } else if (reply->status == ERR_NOT_FOUND) {
         agent->is_known = false;
-        agent->next_ms = back_off(&agent->backoff_ms);
+        agent->next_ms = pace_back_off(&agent->backoff_ms);
+    } else if (reply->status == ERR_CONFLICT) {
+        if (!agent->is_held) {
+            log_event(LOG_WARN, "worker.held", "reason=\"%s\"", reply->error.message);
+        }
+        agent->is_held = true;
+        agent->next_ms = pace_back_off(&agent->backoff_ms);
     } else if (is_refused(reply)) {
         give_up(agent, reply);
     } else {
         log_event(LOG_WARN, "lease.failed", "error=%s", reply->error.message);
-        agent->next_ms = back_off(&agent->backoff_ms);
+        agent->next_ms = pace_back_off(&agent->backoff_ms);
     }
 }
 
 static void send_lease(struct agent *agent)
 {
-    struct lease_request request = {
-        .kinds = 1U << agent->options.device, .gpus = agent->options.gpus, .wait_s = LEASE_WAIT_S};
-    struct buffer path = {0};
+    struct lease_request request = {.kinds = 1U << agent->options.device,
+                                    .gpus = agent->options.devices->ranks,
+                                    .wait_s = LEASE_WAIT_S};
     struct buffer body = {0};
 
-    buffer_printf(&path, "/v1/workers/");
-    api_path_append(&path, agent->options.name);
-    buffer_printf(&path, "/lease");
     lease_request_write(&request, &body);
-    agent->request = post(agent, path.data, &body, LEASE_WAIT_S * 1000 + CALL_MS, on_lease, agent);
-    buffer_release(&path);
+    agent->request = post(agent, "lease", &body, LEASE_WAIT_S * 1000 + CALL_MS, on_lease);
     buffer_release(&body);
 }
 
 /* Whatever is due next with the server. */
 static void step(struct agent *agent)
 {
-    if (agent->is_draining) {
-        if (is_empty(agent)) {
-            loop_stop();
-        }
+    bool is_ready = fitness_state(agent->fitness) == WORKER_READY && !agent->is_draining;
+
+    if (agent->is_known && !is_ready && agent->request != NULL) {
+        api_cancel(agent->request); /* for a lease */
+        agent->request = NULL;
+    }
+    if (agent->is_draining && is_empty(agent) && agent->telling == NULL) {
+        loop_stop();
         return;
     }
-    if (agent->request != NULL || clock_monotonic_ms() < agent->next_ms) {
+    tell(agent);
+    if (agent->request != NULL || clock_monotonic_ms() < agent->next_ms || agent->is_draining ||
+        !fitness_is_known(agent->fitness)) {
         return;
     }
     if (!agent->is_known) {
         send_hello(agent);
-    } else if (find_slot(agent) != NULL) {
+    } else if (is_ready && agent->told.state == WORKER_READY && agent->telling == NULL &&
+               find_slot(agent) != NULL) {
         send_lease(agent);
-    }
-}
-
-static void step_slot(struct slot *slot, int64_t now_ms)
-{
-    if (slot->state == SLOT_FREE || slot->state == SLOT_ABANDONING) {
-        return;
-    }
-    /* A result that is there already is kept: only the server can say that it comes too late. */
-    if (slot->state == SLOT_EVALUATING && now_ms - slot->renewed_ms >= slot->ttl_ms * 2 / 3) {
-        abandon(slot, "not_renewed");
-        return;
-    }
-    enum job_stage stage =
-        slot->evaluation == NULL ? slot->told_stage : evaluation_stage(slot->evaluation);
-    if (slot->heartbeat == NULL && (now_ms >= slot->heartbeat_at_ms || stage != slot->told_stage)) {
-        slot->told_stage = stage;
-        send_heartbeat(slot);
-    }
-    if (slot->state == SLOT_REPORTING && slot->reporting == NULL && now_ms >= slot->report_at_ms) {
-        send_report(slot);
     }
 }
 
@@ -433,9 +307,34 @@ static void on_tick(void *context)
     struct agent *agent = context;
 
     for (int i = 0; i < agent->options.slots; i++) {
-        step_slot(&agent->slots[i], clock_monotonic_ms());
+        if (agent->slots[i].leased != NULL) {
+            leased_step(agent->slots[i].leased, clock_monotonic_ms());
+        }
     }
     step(agent);
+}
+
+/* ---- the node ---- */
+
+static bool is_busy(void *context)
+{
+    return !is_empty(context);
+}
+
+static void on_fitness(void *context)
+{
+    step(context);
+}
+
+static void on_failed(void *context)
+{
+    struct agent *agent = context;
+
+    for (int i = 0; i < agent->options.slots; i++) {
+        if (agent->slots[i].leased != NULL) {
+            leased_fail(agent->slots[i].leased);
+        }
+    }
 }
 
 /* The first signal: no new jobs, the running ones end. The second: at once. */
@@ -454,6 +353,8 @@ static void on_signal(void *context)
         api_cancel(agent->request);
         agent->request = NULL;
     }
+    agent->tell_ms = 0;
+    tell(agent);
     step(agent);
 }
 
@@ -461,12 +362,33 @@ static void release(struct agent *agent)
 {
     loop_timer_close(agent->tick);
     for (int i = 0; i < agent->options.slots; i++) {
-        if (agent->slots[i].state != SLOT_FREE && agent->slots[i].evaluation == NULL) {
-            free_slot(&agent->slots[i]);
+        struct leased *leased = agent->slots[i].leased;
+        if (leased != NULL && leased_is_evaluated(leased)) {
+            leased_close(leased);
         }
     }
+    fitness_close(agent->fitness);
     connection_close(agent->connection);
     free(agent);
+}
+
+static enum status open_fitness(struct agent *agent, struct error *err)
+{
+    const struct agent_options *options = &agent->options;
+    struct fitness_options fitness = {.gate = {.node = options->settings->node,
+                                               .device = options->device,
+                                               .first = options->devices,
+                                               .disk_min_bytes = options->disk_min_bytes},
+                                      .kmsg = options->kmsg,
+                                      .has_events = options->device != DEVICE_SIM,
+                                      .again_ms = FITNESS_AGAIN_MS,
+                                      .limit_ms = FITNESS_LIMIT_MS,
+                                      .is_busy = is_busy,
+                                      .changed = on_fitness,
+                                      .failed = on_failed,
+                                      .context = agent};
+
+    return fitness_open(&agent->fitness, &fitness, err);
 }
 
 enum status agent_run(const struct agent_options *options, struct error *err)
@@ -478,6 +400,12 @@ enum status agent_run(const struct agent_options *options, struct error *err)
         agent->slots[i].agent = agent;
     }
     enum status status = connection_open(&agent->connection, options->server, options->token, err);
+    if (status == OK) {
+        status = open_fitness(agent, err);
+        if (status != OK) {
+            connection_close(agent->connection);
+        }
+    }
     if (status != OK) {
         free(agent);
         return status;

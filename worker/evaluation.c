@@ -5,11 +5,9 @@
 #include "common/mem.h"
 #include "worker/baseline.h"
 #include "worker/build.h"
-#include "worker/devices.h"
 #include "worker/loop.h"
 #include "worker/naming.h"
 #include "worker/schedules.h"
-#include "worker/slot.h"
 #include "worker/standing.h"
 
 #include <assert.h>
@@ -37,10 +35,6 @@ struct evaluation {
 };
 
 enum { BASELINE_PASSES = 5 };
-
-/* What a job did to the GPUs shows before the next one gets them: fit is what it was at the start
- * of this worker, and after jobs that were accepted. */
-static bool are_gpus_in_doubt;
 
 static void finish(struct evaluation *evaluation)
 {
@@ -135,7 +129,6 @@ static void on_run_done(void *context)
     naming_apply(&evaluation->result, evaluation->job.task, evaluation->job.world,
                  evaluation->job.dtype);
     evaluation->result.run_ms = clock_monotonic_ms() - evaluation->started_ms;
-    are_gpus_in_doubt |= evaluation->result.verdict != VERDICT_ACCEPTED;
     if (evaluation->result.verdict == VERDICT_ACCEPTED && evaluation->result.timing_count > 0 &&
         evaluation->result.gpu != NULL && !evaluation->job.is_baseline && !evaluation->is_stopped) {
         find_baseline(evaluation);
@@ -150,19 +143,6 @@ static int passes_of(const struct evaluation_job *job)
         return 0;
     }
     return job->is_baseline ? BASELINE_PASSES : 1;
-}
-
-static enum status check_gpus(const struct evaluation *evaluation, struct error *err)
-{
-    const struct evaluation_job *job = &evaluation->job;
-    int count = 0;
-
-    if (!are_gpus_in_doubt || job->device == DEVICE_SIM) {
-        return OK;
-    }
-    enum status status = devices_count(evaluation->settings->node, job->device, &count, err);
-    are_gpus_in_doubt = status != OK;
-    return status == OK ? devices_suffice(job->device, count, job->world, err) : status;
 }
 
 /* The build's "accepted" becomes whatever the run makes of it. */
@@ -198,10 +178,8 @@ static void start_run(struct evaluation *evaluation)
     built.message = built.stage = NULL;
     evaluation->result = built;
     evaluation->started_ms = clock_monotonic_ms();
-    enum status status = check_gpus(evaluation, &err);
-    if (status == OK) {
-        status = schedules_start(&evaluation->schedules, &options, on_run_done, evaluation, &err);
-    }
+    enum status status =
+        schedules_start(&evaluation->schedules, &options, on_run_done, evaluation, &err);
     if (status != OK) {
         evaluation->result.verdict = VERDICT_INTERNAL_ERROR;
         evaluation->result.stage = xstrdup("start");
@@ -364,6 +342,11 @@ void evaluation_stop(struct evaluation *evaluation)
 const struct result *evaluation_result(const struct evaluation *evaluation)
 {
     return &evaluation->result;
+}
+
+const struct slot_lease *evaluation_slot(const struct evaluation *evaluation)
+{
+    return &evaluation->slot;
 }
 
 void evaluation_close(struct evaluation *evaluation)

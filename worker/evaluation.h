@@ -11,6 +11,7 @@
 #include "common/result.h"
 #include "tasks/task.h"
 #include "worker/sandbox.h"
+#include "worker/slot.h"
 
 #include <stdbool.h>
 
@@ -49,5 +50,7 @@ enum status evaluation_start(struct evaluation **evaluation,
 enum job_stage evaluation_stage(const struct evaluation *evaluation);
 void evaluation_stop(struct evaluation *evaluation);
 const struct result *evaluation_result(const struct evaluation *evaluation);
+/* Its place on this machine, until evaluation_close. */
+const struct slot_lease *evaluation_slot(const struct evaluation *evaluation);
 /* Only after `done`, or inside it. NULL: nothing. */
 void evaluation_close(struct evaluation *evaluation);

@@ -4,8 +4,10 @@
 #include "worker/nvml.h"
 #include "worker/seat.h"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <stdio.h>
 #include <time.h>
 
 enum { PCI_ADDRESS_MAX = 32, BUSY_PERCENT = 5, RELEASE_MS = 5000, RELEASE_STEP_MS = 100 };
@@ -86,15 +88,23 @@ static enum status await_free(int device, struct error *err)
     return OK;
 }
 
-static enum status check_one(int device, bool is_exclusive, struct error *err)
+static enum status check_one(int device, bool is_exclusive, struct gpu_look *found,
+                             struct error *err)
 {
     struct seat *seat = NULL;
+    struct nvml_state state = {0};
     struct error reason = {0};
 
     /* Before there is a context of our own. */
     enum status status = is_exclusive ? await_free(device, err) : OK;
     if (status != OK) {
         return status;
+    }
+    *found = (struct gpu_look){.used_bytes = -1};
+    (void)cudaDeviceGetPCIBusId(found->pci_address, sizeof found->pci_address, device);
+    if (look(device, &state)) {
+        found->used_bytes = state.used_bytes;
+        (void)snprintf(found->uuid, sizeof found->uuid, "%s", state.uuid);
     }
     if (seat_open(&seat, device, &reason) != OK) {
         return error_set(err, ERR_UNAVAILABLE, "GPU %d cannot run a kernel: %s", device,
@@ -104,7 +114,8 @@ static enum status check_one(int device, bool is_exclusive, struct error *err)
     return OK;
 }
 
-enum status gpus_check(bool is_exclusive, int *count, struct error *err)
+enum status gpus_check(bool is_exclusive, struct gpu_look *looks, int count_max, int *count,
+                       struct error *err)
 {
     int found = 0;
     cudaError_t error = cudaGetDeviceCount(&found);
@@ -113,12 +124,23 @@ enum status gpus_check(bool is_exclusive, int *count, struct error *err)
         return error_set(err, ERR_UNAVAILABLE, "this node has no GPU that CUDA can use: %s",
                          cudaGetErrorString(error != cudaSuccess ? error : cudaErrorNoDevice));
     }
+    if (found > count_max) {
+        return error_set(err, ERR_LIMIT, "%d GPUs are more than %d", found, count_max);
+    }
     for (int device = 0; device < found; device++) {
-        enum status status = check_one(device, is_exclusive, err);
+        enum status status = check_one(device, is_exclusive, &looks[device], err);
         if (status != OK) {
             return status;
         }
     }
     *count = found;
     return OK;
+}
+
+void gpus_driver(char *version, size_t size_bytes, int *cuda)
+{
+    nvml_driver(version, size_bytes);
+    if (cuDriverGetVersion(cuda) != CUDA_SUCCESS) {
+        *cuda = 0;
+    }
 }

@@ -4,10 +4,12 @@
  * and gets one REPORT.
  */
 #include "common/error.h"
+#include "common/lease.h"
 #include "common/mem.h"
 #include "common/result.h"
 #include "worker/check.h"
 #include "worker/gpus.h"
+#include "worker/nvml_events.h"
 
 #include <cuda_runtime_api.h>
 #include <poll.h>
@@ -90,17 +92,39 @@ static enum status send_report(int worker, const struct result *result, struct e
     return status;
 }
 
-/* For pkb-worker, which links no CUDA: how many GPUs there are, once each is known to be fit. */
+/* For pkb-worker, which links no CUDA: which driver there is, and how many GPUs, once each is known
+ * to be fit. */
 static int tell_devices(const char *kind)
 {
+    struct gpu_look looks[GPUS_MAX];
     struct error err = {0};
+    char driver[96] = "";
+    int cuda = 0;
     int count = 0;
 
-    if (gpus_check(device_kind_find(kind) == DEVICE_CUDA, &count, &err) != OK) {
+    gpus_driver(driver, sizeof driver, &cuda);
+    bool is_told =
+        printf("driver %s %d\n", driver[0] == 0 ? "-" : driver, cuda) > 0 && fflush(stdout) == 0;
+    if (gpus_check(device_kind_find(kind) == DEVICE_CUDA, looks, GPUS_MAX, &count, &err) != OK) {
         (void)fprintf(stderr, "pkb-judge: %s\n", err.message);
         return 1;
     }
-    return printf("%d\n", count) > 0 ? 0 : 1;
+    for (int i = 0; i < count; i++) {
+        is_told = printf("gpu %s %lld %s\n", looks[i].pci_address, (long long)looks[i].used_bytes,
+                         looks[i].uuid) > 0 &&
+                  is_told;
+    }
+    return printf("%d\n", count) > 0 && is_told ? 0 : 1;
+}
+
+static int tell_xids(void)
+{
+    struct error err = {0};
+
+    if (nvml_events_write(STDOUT_FILENO, &err) != OK) {
+        (void)fprintf(stderr, "%s\n", err.message);
+    }
+    return 1;
 }
 
 int main(int argc, char **argv)
@@ -112,6 +136,9 @@ int main(int argc, char **argv)
 
     if (argc == 3 && strcmp(argv[1], "--devices") == 0) {
         return tell_devices(argv[2]);
+    }
+    if (argc == 2 && strcmp(argv[1], "--xids") == 0) {
+        return tell_xids();
     }
     int worker = argc == 3 && strcmp(argv[1], "--worker") == 0 ? (int)strtol(argv[2], NULL, 10) : 0;
     if (worker <= 2) {

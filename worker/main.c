@@ -1,22 +1,16 @@
 /* pkb-worker — options; then the daemon, or one evaluation. */
 #include "common/error.h"
-#include "common/job.h"
 #include "common/mem.h"
-#include "worker/agent.h"
 #include "worker/devices.h"
-#include "worker/once.h"
+#include "worker/driver.h"
+#include "worker/options.h"
 #include "worker/roofline.h"
-#include "worker/schedules.h"
 #include "worker/selftest.h"
-#include "worker/staging.h"
+#include "worker/slot.h"
 #include "worker/toolchain.h"
-#include "worker/usage.h"
 #include "worker/workplace.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,170 +23,6 @@ enum { TOKEN_MAX = 256, SELFTEST_EVERY_MS = 3600 * 1000 };
 
 /* EX_CONFIG of sysexits.h: this node lacks something, and starting again does not help. */
 enum { EXIT_TROUBLE = 1, EXIT_USAGE = 2, EXIT_LACKING = 78 };
-
-struct options {
-    struct agent_options agent;
-    struct once_options once;
-    const char *token_file, *task, *work_dir, *replay_file, *baselines, *rates;
-    struct replay replay;
-    struct sandbox_node node;
-    struct staging staging;
-    uint64_t world, slots, seed, schedule_seed, schedules, fuel, stall_ms, build_ms, run_ms;
-    bool has_seed, no_multicast;
-};
-
-static enum status read_number(uint64_t *to, const char *option, const char *text, uint64_t max,
-                               struct error *err)
-{
-    char *end = NULL;
-
-    errno = 0;
-    uint64_t value = strtoumax(text, &end, 10);
-    if (errno != 0 || end == text || *end != 0 || text[0] == '-' || value > max) {
-        return error_field(err, ERR_INVALID, option,
-                           "--%s takes a number up to %" PRIu64 ", not '%s'", option, max, text);
-    }
-    *to = value;
-    return OK;
-}
-
-static enum status read_word(int *to, const char *option, const char *text,
-                             int (*find)(const char *), struct error *err)
-{
-    *to = find(text);
-    return *to >= 0
-               ? OK
-               : error_field(err, ERR_INVALID, option, "--%s does not know '%s'", option, text);
-}
-
-static const struct option option_table[] = {
-    {"server", required_argument, NULL, 's'},
-    {"token-file", required_argument, NULL, 't'},
-    {"name", required_argument, NULL, 'n'},
-    {"device", required_argument, NULL, 'd'},
-    {"slots", required_argument, NULL, 'l'},
-    {"once", required_argument, NULL, 'o'},
-    {"task", required_argument, NULL, 'T'},
-    {"world", required_argument, NULL, 'w'},
-    {"dtype", required_argument, NULL, 'y'},
-    {"seed", required_argument, NULL, 'e'},
-    {"work-dir", required_argument, NULL, 'W'},
-    {"bin-dir", required_argument, NULL, 'b'},
-    {"stall-ms", required_argument, NULL, 'S'},
-    {"seed-schedule", required_argument, NULL, 'c'},
-    {"build-ms", required_argument, NULL, 'B'},
-    {"run-ms", required_argument, NULL, 'R'},
-    {"bwrap", required_argument, NULL, 'p'},
-    {"slot-uid-base", required_argument, NULL, 'u'},
-    {"insecure", required_argument, NULL, 'i'},
-    {"fuel", required_argument, NULL, 'f'},
-    {"no-multicast", no_argument, NULL, 'm'},
-    {"bench", no_argument, NULL, 'x'},
-    {"schedules", required_argument, NULL, 'k'},
-    {"replay", required_argument, NULL, 'r'},
-    {"baselines", required_argument, NULL, 'a'},
-    {"rates", required_argument, NULL, 'z'},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
-static enum status read_text_option(struct options *options, int option, const char *text,
-                                    const char **bin_dir)
-{
-    switch (option) {
-    case 's':
-        options->agent.server = text;
-        break;
-    case 't':
-        options->token_file = text;
-        break;
-    case 'n':
-        options->agent.name = text;
-        break;
-    case 'o':
-        options->once.file = text;
-        break;
-    case 'r':
-        options->replay_file = text;
-        break;
-    case 'T':
-        options->task = text;
-        break;
-    case 'W':
-        options->work_dir = text;
-        break;
-    case 'b':
-        *bin_dir = text;
-        break;
-    case 'a':
-        options->baselines = text;
-        break;
-    case 'z':
-        options->rates = text;
-        break;
-    case 'p':
-        options->node.bwrap = text;
-        break;
-    case 'h':
-        (void)fputs(worker_usage, stdout);
-        exit(0);
-    default:
-        return ERR_INVALID;
-    }
-    return OK;
-}
-
-static enum status read_option(struct options *options, int option, const char *text,
-                               struct error *err)
-{
-    uint64_t uid_base = 0;
-    int word = 0;
-    enum status status = OK;
-
-    switch (option) {
-    case 'd':
-        status = read_word(&word, "device", text, device_kind_find, err);
-        options->agent.device = options->once.job.device = (enum device_kind)word;
-        return status;
-    case 'y':
-        status = read_word(&word, "dtype", text, dtype_find, err);
-        options->once.job.dtype = (enum dtype)word;
-        return status;
-    case 'm':
-        options->no_multicast = true;
-        return OK;
-    case 'x':
-        options->once.job.is_bench = true;
-        return OK;
-    case 'l':
-        return read_number(&options->slots, "slots", text, SLOTS_MAX, err);
-    case 'w':
-        return read_number(&options->world, "world", text, WORLD_MAX, err);
-    case 'e':
-        options->has_seed = true;
-        return read_number(&options->seed, "seed", text, UINT64_MAX, err);
-    case 'c':
-        return read_number(&options->schedule_seed, "seed-schedule", text, UINT64_MAX, err);
-    case 'k':
-        return read_number(&options->schedules, "schedules", text, SCHEDULES_MAX, err);
-    case 'f':
-        return read_number(&options->fuel, "fuel", text, UINT64_MAX, err);
-    case 'S':
-        return read_number(&options->stall_ms, "stall-ms", text, INT32_MAX, err);
-    case 'B':
-        return read_number(&options->build_ms, "build-ms", text, INT32_MAX, err);
-    case 'u':
-        status = read_number(&uid_base, "slot-uid-base", text, UINT32_MAX / 2, err);
-        options->node.uid_base = (uid_t)uid_base;
-        return status;
-    case 'i':
-        return layers_read(&options->node.waived, text, err);
-    case 'R':
-        return read_number(&options->run_ms, "run-ms", text, INT32_MAX, err);
-    default:
-        return error_set(err, ERR_INVALID, "unknown option; try --help");
-    }
-}
 
 /* Where this program is, so that the others are found beside it. */
 static enum status find_own_directory(char directory[static PATH_MAX], struct error *err)
@@ -224,6 +54,17 @@ static enum status read_token(const char *file, char token[static TOKEN_MAX], st
     return OK;
 }
 
+/* Of a node with GPUs the kernel's log is watched unless it is told not to be. */
+static void choose_log(struct agent_options *agent)
+{
+    if (agent->kmsg == NULL && agent->device != DEVICE_SIM) {
+        agent->kmsg = "/dev/kmsg";
+    }
+    if (agent->kmsg != NULL && strcmp(agent->kmsg, "none") == 0) {
+        agent->kmsg = NULL;
+    }
+}
+
 static enum status run_agent(struct options *options, struct error *err)
 {
     struct workplace workplace = {.lock = -1};
@@ -248,6 +89,9 @@ static enum status run_agent(struct options *options, struct error *err)
     }
     if (status == OK) {
         options->agent.token = token;
+        options->agent.devices = &options->devices;
+        options->agent.disk_min_bytes = (int64_t)options->disk_free_mib << 20;
+        choose_log(&options->agent);
         options->agent.slots = (int)options->slots;
         struct selftest_watch *watch = selftest_watch_open(&options->node, SELFTEST_EVERY_MS);
         status = agent_run(&options->agent, err);
@@ -332,6 +176,7 @@ static enum status prepare_node(struct options *options, struct error *err)
 {
     struct sandbox_node *node = &options->node;
     unsigned of_root = 1U << LAYER_UID | 1U << LAYER_CGROUP;
+    int leftovers = 0; /* each is logged */
     enum status status = OK;
 
     if (geteuid() != 0 && (node->waived & of_root) != of_root) {
@@ -345,39 +190,42 @@ static enum status prepare_node(struct options *options, struct error *err)
     if (status == OK && (node->waived >> LAYER_CGROUP & 1) == 0) {
         status = cgroup_prepare(err);
     }
+    if (status == OK && (node->waived >> LAYER_UID & 1) == 0) {
+        status = slots_sweep(node->uid_base, &leftovers, err);
+    }
     return status == OK ? sandbox_node_init(node, err) : status;
 }
 
-static enum status check_device(const struct options *options, struct error *err)
-{
-    if (options->agent.device != DEVICE_SIM && options->slots != 1) {
-        return error_field(err, ERR_INVALID, "slots",
-                           "a job on GPUs has the node alone: --slots 1, not %" PRIu64,
-                           options->slots);
-    }
-    if (options->once.job.is_bench && options->once.job.device == DEVICE_SIM) {
-        return error_field(err, ERR_INVALID, "bench",
-                           "the simulator has no times: --bench needs --device cuda or "
-                           "cuda-shared");
-    }
-    return OK;
-}
-
+/* An old driver is named first: it may be why nothing else works. */
 static enum status find_devices(struct options *options, struct error *err)
 {
-    enum status status =
-        devices_count(&options->node, options->agent.device, &options->agent.gpus, err);
+    struct devices *devices = &options->devices;
+    struct error old = {0};
+    char cuda[32] = "";
+    enum status status = devices_look(&options->node, options->agent.device, devices, err);
 
+    if (options->agent.device != DEVICE_SIM) {
+        if (devices->cuda > 0) {
+            (void)snprintf(cuda, sizeof cuda, "%d.%d", devices->cuda / 1000,
+                           devices->cuda % 1000 / 10);
+        }
+        if (driver_demand("driver", devices->driver, options->driver_min, &old) != OK ||
+            driver_demand("driver's CUDA", cuda, options->cuda_min, &old) != OK) {
+            bool says_more = status != OK && (devices->driver[0] == 0 || cuda[0] == 0);
+            *err = says_more ? *err : old;
+            return ERR_UNAVAILABLE;
+        }
+    }
     if (status == OK && options->once.file != NULL) {
-        status =
-            devices_suffice(options->agent.device, options->agent.gpus, (int)options->world, err);
+        status = devices_suffice(options->agent.device, devices->ranks, (int)options->world, err);
     }
     return status;
 }
 
 /* The options are right as far as they can be seen alone. */
-static enum status work(struct options *options, const char *bin_dir, struct error *err)
+static enum status work(struct options *options, struct error *err)
 {
+    const char *bin_dir = options->bin_dir;
     const char *cuda_home = getenv("CUDA_HOME");
     char *sim_dir = xasprintf("%s/../lib/sim", bin_dir);
     char *nccl_dir = xasprintf("%s/../lib/nccl", bin_dir);
@@ -424,47 +272,23 @@ static enum status work(struct options *options, const char *bin_dir, struct err
 
 static enum status run(int argc, char **argv, struct error *err)
 {
-    struct options options = {.agent = {.device = DEVICE_SIM},
-                              .once = {.job = {.dtype = DTYPE_BF16, .device = DEVICE_SIM}},
-                              .node = {.bwrap = "/usr/bin/bwrap", .uid_base = SANDBOX_UID_BASE},
-                              .slots = 1,
-                              .schedule_seed = 1,
-                              .schedules = SCHEDULES_DEFAULT,
-                              .fuel = UINT64_C(5000000000),
-                              .stall_ms = 10000,
-                              .build_ms = 60000,
-                              .run_ms = 300000};
+    struct options options = {0};
     char own_directory[PATH_MAX];
-    const char *bin_dir = own_directory;
-    int option = 0;
+    char work_dir[PATH_MAX]; /* absolute: the compiler runs in another directory */
 
     enum status status = find_own_directory(own_directory, err);
-    while (status == OK && (option = getopt_long(argc, argv, "", option_table, NULL)) != -1) {
-        if (read_text_option(&options, option, optarg, &bin_dir) != OK) {
-            status = read_option(&options, option, optarg, err);
-        }
-    }
-    if (status == OK && options.schedules == 0) {
-        status = error_field(err, ERR_INVALID, "schedules", "--schedules takes 1 at least");
-    }
-    if (status == OK && optind < argc) {
-        status = error_set(err, ERR_INVALID, "'%s' is not expected; try --help", argv[optind]);
-    }
     if (status == OK) {
-        status = check_device(&options, err);
+        options.bin_dir = own_directory;
+        status = options_read(&options, argc, argv, err);
     }
     if (status != OK) {
         return status;
     }
-    if (options.work_dir == NULL) {
-        options.work_dir = getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp";
-    }
-    char work_dir[PATH_MAX]; /* absolute: the compiler runs in another directory */
     if (realpath(options.work_dir, work_dir) == NULL) {
         return error_set(err, ERR_NOT_FOUND, "cannot use '%s': %m", options.work_dir);
     }
     options.work_dir = work_dir;
-    return work(&options, bin_dir, err);
+    return work(&options, err);
 }
 
 int main(int argc, char **argv)

@@ -112,10 +112,32 @@ static void read_numbers(const struct library *library, struct nvml_device *devi
     }
 }
 
-bool nvml_look(const char *pci_address, struct nvml_state *state)
+/* NULL: it is missing. */
+static const struct library *get_library(void)
 {
     static struct library library;
     static bool is_opened, is_there;
+
+    if (!is_opened) {
+        is_opened = true;
+        is_there = open_library(&library);
+    }
+    return is_there ? &library : NULL;
+}
+
+void nvml_driver(char *version, size_t size_bytes)
+{
+    const struct library *library = get_library();
+
+    if (library == NULL || library->driver == NULL ||
+        library->driver(version, (unsigned)size_bytes) != 0) {
+        version[0] = 0;
+    }
+}
+
+bool nvml_look(const char *pci_address, struct nvml_state *state)
+{
+    const struct library *library = get_library();
     struct nvml_device *device = NULL;
 
     *state = (struct nvml_state){.sm_mhz = -1,
@@ -124,22 +146,16 @@ bool nvml_look(const char *pci_address, struct nvml_state *state)
                                  .busy_percent = -1,
                                  .used_bytes = -1,
                                  .processes = -1};
-    if (!is_opened) {
-        is_opened = true;
-        is_there = open_library(&library);
-    }
-    if (!is_there || library.find(pci_address, &device) != 0) {
+    if (library == NULL || library->find(pci_address, &device) != 0) {
         return false;
     }
-    if (library.name == NULL || library.name(device, state->name, sizeof state->name) != 0) {
+    if (library->name == NULL || library->name(device, state->name, sizeof state->name) != 0) {
         state->name[0] = 0;
     }
-    if (library.uuid == NULL || library.uuid(device, state->uuid, sizeof state->uuid) != 0) {
+    if (library->uuid == NULL || library->uuid(device, state->uuid, sizeof state->uuid) != 0) {
         state->uuid[0] = 0;
     }
-    if (library.driver == NULL || library.driver(state->driver, sizeof state->driver) != 0) {
-        state->driver[0] = 0;
-    }
-    read_numbers(&library, device, state);
+    nvml_driver(state->driver, sizeof state->driver);
+    read_numbers(library, device, state);
     return true;
 }

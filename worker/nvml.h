@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { NVML_TEXT_MAX = 96 };
@@ -23,6 +24,8 @@ struct nvml_state {
 
 /* `pci_address`: "0000:1b:00.0". False: nothing is known. */
 bool nvml_look(const char *pci_address, struct nvml_state *state);
+/* The driver's version, "580.65.06"; "": not known. */
+void nvml_driver(char *version, size_t size_bytes);
 /* Names the first of the reasons that slow a GPU down: the bits of nvmlDeviceGetCurrentClocks-
  * EventReasons. NULL: none does. */
 const char *nvml_throttle_name(uint64_t reasons);

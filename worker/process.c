@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* "nanoseconds on a processor, nanoseconds waiting for one, slices" */
@@ -44,4 +45,26 @@ int64_t process_active_ns(pid_t pid)
         (void)closedir(threads);
     }
     return active_ns;
+}
+
+bool process_uid(pid_t pid, uid_t *uid)
+{
+    static const char key[] = "\nUid:";
+    char path[64];
+    char text[1024] = "";
+
+    /* The owner of the folder is root where a process hides itself; this file always tells. */
+    (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return false;
+    }
+    ssize_t size = read(fd, text, sizeof text - 1);
+    close(fd);
+    const char *at = size <= 0 ? NULL : strstr(text, key);
+    if (at == NULL || strstr(text, "\nState:\tZ") != NULL) {
+        return false;
+    }
+    *uid = (uid_t)strtoul(at + strlen(key), NULL, 10);
+    return true;
 }

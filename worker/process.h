@@ -1,6 +1,7 @@
 /* process.h — what the system says about a process. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -10,3 +11,7 @@
  * short times mean something. 0 where there is no such process.
  */
 int64_t process_active_ns(pid_t pid);
+
+/* Whose it is, as a real user of this machine, also of one in a namespace. False: none such
+ * lives. */
+bool process_uid(pid_t pid, uid_t *uid);

@@ -27,7 +27,6 @@ struct record {
     int armed[WORLD_MAX];       /* calls: the later ones have no slot yet */
     uint8_t *images[WORLD_MAX]; /* all outputs, as they may be while no call is running */
     uint8_t *scratch;           /* a slot of inputs, or all outputs */
-    void *stash;                /* a slot of inputs, on a device */
     /* The first memory that was written and that no call may write. */
     int trespassed; /* rank; -1: none */
     bool is_slot_unused;
@@ -119,17 +118,13 @@ void record_close(struct record *record)
     }
     free(record->calls);
     free(record->scratch);
-    (void)cudaFree(record->stash);
     free(record);
 }
 
 enum status record_prepare(struct record *record, struct error *err)
 {
     uint64_t size_bytes = record->options.outputs_bytes;
-    cudaError_t error = cudaMalloc(&record->stash, record->options.layouts->inputs.slot_bytes);
-    enum status status = error == cudaSuccess ? OK
-                                              : error_set(err, ERR_LIMIT, "memory for inputs: %s",
-                                                          cudaGetErrorName(error));
+    enum status status = OK;
 
     for (int rank = 0; rank < run_world(record->options.run) && status == OK; rank++) {
         assert(record->images[rank] == NULL);
@@ -210,25 +205,18 @@ enum status record_finish(struct record *record, int rank, int number, struct er
     assert(number < record->options.calls);
     assert(call->outputs[rank] == NULL);
     call->outputs[rank] = xmalloc(outputs->slot_bytes);
-    /* First of all, and without a wait in between: the inputs are gone as soon as they may be. */
-    enum status status = copy(record->stash, in, inputs->slot_bytes, err);
+    enum status status =
+        copy(call->outputs[rank], device_address(rank, WINDOW_OUTPUTS + slot_of(outputs, number)),
+             outputs->slot_bytes, err);
     if (status == OK) {
-        status = overwrite(in, inputs->slot_bytes, err);
-    }
-    if (status == OK) {
-        status = copy(call->outputs[rank],
-                      device_address(rank, WINDOW_OUTPUTS + slot_of(outputs, number)),
-                      outputs->slot_bytes, err);
-    }
-    if (status == OK) {
-        status = copy(record->scratch, record->stash, inputs->slot_bytes, err);
+        status = copy(record->scratch, in, inputs->slot_bytes, err);
     }
     if (status != OK) {
         return status;
     }
     keep_outputs(record, number, rank);
     call->is_changed[rank] = memcmp(record->scratch, call->inputs[rank], inputs->slot_bytes) != 0;
-    return OK;
+    return overwrite(in, inputs->slot_bytes, err);
 }
 
 /* The last call that was given the slot; -1: none yet. */
@@ -311,12 +299,12 @@ static uint64_t digest_bytes(uint64_t digest, const uint8_t *bytes, uint64_t siz
     return digest;
 }
 
-uint64_t record_digest(const struct record *record, int calls, uint64_t digest)
+uint64_t record_digest(const struct record *record, uint64_t digest)
 {
     const struct layout *outputs = &record->options.layouts->outputs;
     const struct run *run = record->options.run;
 
-    for (int number = 0; number < calls; number++) {
+    for (int number = 0; number < record->options.calls; number++) {
         for (int rank = 0; rank < run_world(run); rank++) {
             const struct tensor_spec *specs = run_plan(run, rank)->outputs;
             const uint8_t *slot = record->calls[number].outputs[rank];

@@ -18,3 +18,11 @@ enum status slot_take(struct slot_lease *slot, uid_t uid_base, struct error *err
 /* Of the abstract socket that holds it; the caller frees it. */
 char *slot_name(const struct slot_lease *slot, uid_t uid_base);
 void slot_release(struct slot_lease *slot);
+
+/* A process of the slot's users; 0: none. */
+pid_t slot_find_process(const struct slot_lease *slot, uid_t uid_base);
+/*
+ * Ends the processes that a worker which was killed has left in slots that nobody holds; *count
+ * says how many. ERR_UNAVAILABLE: one of them does not end.
+ */
+enum status slots_sweep(uid_t uid_base, int *count, struct error *err);
