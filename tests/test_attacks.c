@@ -358,6 +358,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_attack_works_outside),
         cmocka_unit_test(test_each_attack_fails_inside_and_the_next_job_is_normal),
+        cmocka_unit_test(test_every_attack_is_refused_on_the_device),
     };
     const struct CMUnitTest on_device[] = {
         cmocka_unit_test(test_every_attack_is_refused_on_the_device),

@@ -5,11 +5,12 @@ static char shell[] = "/bin/sh", minus_c[] = "-c", exit_3[] = "exit 3";
 /* Where this works the process is gone, and its shell ends as the driver awaits it. */
 ACT(become_program)
 {
+    static char preload[] = "LD_PRELOAD=/dev/shm/pkb-attack.so";
+    static char audit[] = "LD_AUDIT=/dev/shm/pkb-attack.so";
     char *const words[] = {shell, minus_c, exit_3, NULL};
+    char *const variables[] = {preload, audit, NULL};
 
-    setenv("LD_PRELOAD", "/dev/shm/pkb-attack.so", 1);
-    setenv("LD_AUDIT", "/dev/shm/pkb-attack.so", 1);
-    execve(shell, words, NULL);
+    execve(shell, words, variables);
     return was_done(-1);
 }
 
