@@ -48,7 +48,7 @@ static int handle_copy(struct channel *channel, struct stream *stream)
     struct item *item = item_make(ITEM_COPY);
     item->copy = copy;
     item->channel = channel;
-    if (copy.kind == WIRE_COPY_STAGED_IN) {
+    if (copy.kind == WIRE_COPY_STAGED_IN && !copy.wait) {
         if (size_bytes > STREAM_QUEUED_BYTES_MAX - client->queued_bytes) {
             item_release(client, item);
             return CUDA_ERROR_OUT_OF_MEMORY;

@@ -215,7 +215,8 @@ static bool copy_row(struct client *client, struct item *item, uint64_t row)
 
     switch ((enum wire_copy_kind)copy->kind) {
     case WIRE_COPY_STAGED_IN:
-        return move_row(client, item, to, item->bytes + row * width, width);
+        return move_row(client, item, to,
+                        (copy->wait ? item->channel->staging : item->bytes) + row * width, width);
     case WIRE_COPY_STAGED_OUT:
         return move_row(client, item, from, item->channel->staging + row * width, width);
     case WIRE_COPY_MAPPED:

@@ -130,6 +130,40 @@ static void test_one_changed_byte_is_found_and_blamed_on_the_nearest_tensor(void
                     (struct trespass){CHANNEL_SLOTS - 1, 0, false, scene->size_bytes - 1 - last});
 }
 
+static void test_what_lies_behind_the_slots_may_be_looked_at_in_pieces(void **state)
+{
+    struct scene *scene = *state;
+    const struct layout *layout = &scene->layouts.outputs;
+    const struct tensor_spec *specs = run_plan(scene->run, 0)->outputs;
+    uint64_t from = layout->arena_bytes + 1024;
+    struct red_zone zone = {
+        .bytes = scene->arena + from, .offset = from, .size_bytes = 4096, .key = key};
+    uint64_t end =
+        layout_slot(layout, CHANNEL_SLOTS - 1) + layout->offsets[0] + specs[0].size_bytes;
+    struct trespass trespass = {0};
+
+    scene->arena[from - 1] ^= 1;
+    scene->arena[from + 4096] ^= 1;
+    assert_false(layout_find_trespass_behind(layout, specs, &zone, &trespass));
+    scene->arena[from + 4095] ^= 1;
+    assert_true(layout_find_trespass_behind(layout, specs, &zone, &trespass));
+    assert_int_equal(trespass.slot, CHANNEL_SLOTS - 1);
+    assert_int_equal(trespass.tensor, 0);
+    assert_false(trespass.is_before);
+    assert_int_equal(trespass.distance_bytes, from + 4095 - end);
+    zone.key++;
+    assert_true(layout_find_trespass_behind(layout, specs, &zone, &trespass));
+    assert_int_equal(trespass.distance_bytes, from - end);
+}
+
+static void test_zones_of_a_seed_have_unlike_keys(void **state)
+{
+    (void)state;
+    assert_int_equal(red_zone_key(1, 2), red_zone_key(1, 2));
+    assert_int_not_equal(red_zone_key(1, 2), red_zone_key(1, 3));
+    assert_int_not_equal(red_zone_key(1, 2), red_zone_key(UINT64_C(1) << 32 | 1, 2));
+}
+
 static void test_changes_of_tensors_are_no_trespass(void **state)
 {
     struct scene *scene = *state;
@@ -163,6 +197,8 @@ int main(void)
         TEST(test_a_rank_gets_addresses_in_its_window_and_the_parameters),
         TEST(test_untouched_red_zones_are_found_right),
         TEST(test_one_changed_byte_is_found_and_blamed_on_the_nearest_tensor),
+        TEST(test_what_lies_behind_the_slots_may_be_looked_at_in_pieces),
+        TEST(test_zones_of_a_seed_have_unlike_keys),
         TEST(test_changes_of_tensors_are_no_trespass),
         TEST(test_the_pattern_depends_on_key_and_place),
     };

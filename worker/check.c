@@ -214,8 +214,12 @@ static enum status on_finished(void *context, int rank, int call, struct error *
 static enum status begin_run(struct check *check, const struct layouts *layouts, struct error *err)
 {
     struct run_body *body = xcalloc(1, sizeof *body);
-    enum status status = record_prepare(check->record, err);
+    bool is_first = check->place.run == check->holdings.runs[0];
+    enum status status = is_first ? record_prepare_far(check->record, err) : OK;
 
+    if (status == OK) {
+        status = record_prepare(check->record, err);
+    }
     if (status == OK) {
         status = holdings_clear_signals(&check->holdings, err);
     }
@@ -411,8 +415,9 @@ static enum status one_run(struct check *check, int index, struct error *err)
         .run = check->holdings.runs[index],
         .layouts = &layouts,
         .seed = check->job->seed + (uint64_t)index * UINT64_C(0x9e3779b97f4a7c15),
-        .inputs_bytes = check->holdings.inputs_bytes,
+        .near_bytes = check->holdings.near_bytes,
         .outputs_bytes = check->holdings.outputs_bytes,
+        .far_seed = check->job->seed,
         .calls = RUN_CALLS});
     enum status status = run_steps(
         check, &layouts, index >= check->holdings.run_count - check->holdings.timed_count, err);

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SIGNAL_BYTES = 65536 };
+/* Behind the last slot so much more is looked at whenever the slots are. */
+enum { SIGNAL_BYTES = 65536, MARGIN_BYTES = 65536 };
 
 static bool is_of_class(const char *name, const char *class_name)
 {
@@ -96,9 +97,13 @@ enum status holdings_make(struct holdings *holdings, struct error *err)
             holdings->outputs_bytes = layouts.outputs.arena_bytes;
         }
     }
+    holdings->near_bytes = holdings->outputs_bytes + MARGIN_BYTES;
     uint64_t *sizes[] = {&holdings->inputs_bytes, &holdings->outputs_bytes};
     for (int i = 0; i < 2 && status == OK; i++) {
         status = arena_round(sizes[i], 0, err);
+    }
+    if (holdings->near_bytes > holdings->outputs_bytes) {
+        holdings->near_bytes = holdings->outputs_bytes;
     }
     if (status == OK) {
         status =
@@ -144,7 +149,7 @@ enum status holdings_clear_signals(const struct holdings *holdings, struct error
 {
     for (int rank = 0; rank < holdings->world; rank++) {
         if (cudaMemset((void *)(uintptr_t)holdings->signals.arenas[rank].address, 0,
-                       holdings->signal_bytes) != cudaSuccess) {
+                       SIGNAL_BYTES) != cudaSuccess) {
             return error_set(err, ERR_IO, "cannot clear a signal pad");
         }
     }

@@ -19,6 +19,7 @@ struct holdings {
     int world;
     bool has_multicast;
     uint64_t inputs_bytes, outputs_bytes, signal_bytes;
+    uint64_t near_bytes; /* of an arena of outputs, at its start: all slots of any run */
     struct arena inputs[WORLD_MAX], outputs[WORLD_MAX];
     struct symmetric signals;
 };

@@ -11,6 +11,8 @@
 /* What a finished call's inputs are overwritten with: NaN in every floating-point type. */
 enum { OVERWRITE_BYTE = 0xff };
 
+enum { FAR_PIECE_BYTES = 1 << 20 }; /* that is copied at once */
+
 /* One call: images of its slot, per rank. */
 struct call {
     uint8_t poison;
@@ -25,8 +27,8 @@ struct record {
     struct record_options options;
     struct call *calls;
     int armed[WORLD_MAX];       /* calls: the later ones have no slot yet */
-    uint8_t *images[WORLD_MAX]; /* all outputs, as they may be while no call is running */
-    uint8_t *scratch;           /* a slot of inputs, or all outputs */
+    uint8_t *images[WORLD_MAX]; /* near outputs, as they may be while no call is running */
+    uint8_t *scratch;           /* a slot of inputs, all near outputs, or a piece of what is far */
     /* The first memory that was written and that no call may write. */
     int trespassed; /* rank; -1: none */
     bool is_slot_unused;
@@ -40,9 +42,19 @@ static uint64_t mix(uint64_t value)
     return value ^ (value >> 32);
 }
 
-static uint64_t red_zone_key(const struct record *record, int rank)
+static uint64_t near_key(const struct record *record, int rank)
 {
-    return mix(record->options.seed + (uint64_t)rank + 1);
+    return red_zone_key(record->options.seed, (uint64_t)rank);
+}
+
+static uint64_t far_key(const struct record *record, int rank)
+{
+    return red_zone_key(record->options.far_seed, (uint64_t)WORLD_MAX + (uint64_t)rank);
+}
+
+static uint64_t larger(uint64_t one, uint64_t other)
+{
+    return one > other ? one : other;
 }
 
 static enum status copy(void *to, const void *from, uint64_t size_bytes, struct error *err)
@@ -82,8 +94,7 @@ struct record *record_open(const struct record_options *options)
     record->calls = xcalloc((size_t)options->calls, sizeof *record->calls);
     record->trespassed = -1;
     record->scratch =
-        xmalloc(layouts->inputs.slot_bytes > options->outputs_bytes ? layouts->inputs.slot_bytes
-                                                                    : options->outputs_bytes);
+        xmalloc(larger(FAR_PIECE_BYTES, larger(layouts->inputs.slot_bytes, options->near_bytes)));
     for (int number = 0; number < options->calls; number++) {
         struct call *call = &record->calls[number];
         struct tensor *in[WORLD_MAX] = {0};
@@ -92,7 +103,7 @@ struct record *record_open(const struct record_options *options)
         for (int rank = 0; rank < world; rank++) {
             call->inputs[rank] = xmalloc(layouts->inputs.slot_bytes);
             red_zone_write(call->inputs[rank], slot_of(&layouts->inputs, number),
-                           layouts->inputs.slot_bytes, red_zone_key(record, rank));
+                           layouts->inputs.slot_bytes, near_key(record, rank));
             layout_tensors(&layouts->inputs, run_plan(options->run, rank)->inputs,
                            call->inputs[rank], call->in[rank]);
             in[rank] = call->in[rank];
@@ -121,15 +132,59 @@ void record_close(struct record *record)
     free(record);
 }
 
+/* What lies far in an arena, in pieces. False: that was the last one. */
+static bool next_piece(const struct record *record, struct red_zone *piece)
+{
+    uint64_t end = record->options.outputs_bytes;
+
+    piece->offset = larger(piece->offset + piece->size_bytes, record->options.near_bytes);
+    piece->size_bytes =
+        end - piece->offset < FAR_PIECE_BYTES ? end - piece->offset : FAR_PIECE_BYTES;
+    return piece->size_bytes > 0;
+}
+
+enum status record_prepare_far(struct record *record, struct error *err)
+{
+    enum status status = OK;
+
+    for (int rank = 0; rank < run_world(record->options.run); rank++) {
+        struct red_zone piece = {.bytes = record->scratch, .key = far_key(record, rank)};
+        while (status == OK && next_piece(record, &piece)) {
+            red_zone_write(record->scratch, piece.offset, piece.size_bytes, piece.key);
+            status = copy(device_address(rank, WINDOW_OUTPUTS + piece.offset), record->scratch,
+                          piece.size_bytes, err);
+        }
+    }
+    return status;
+}
+
+static enum status audit_far(struct record *record, int rank, struct error *err)
+{
+    struct red_zone piece = {.bytes = record->scratch, .key = far_key(record, rank)};
+    enum status status = OK;
+
+    while (status == OK && record->trespassed < 0 && next_piece(record, &piece)) {
+        status = copy(record->scratch, device_address(rank, WINDOW_OUTPUTS + piece.offset),
+                      piece.size_bytes, err);
+        if (status == OK &&
+            layout_find_trespass_behind(&record->options.layouts->outputs,
+                                        run_plan(record->options.run, rank)->outputs, &piece,
+                                        &record->trespass)) {
+            record->trespassed = rank;
+        }
+    }
+    return status;
+}
+
 enum status record_prepare(struct record *record, struct error *err)
 {
-    uint64_t size_bytes = record->options.outputs_bytes;
+    uint64_t size_bytes = record->options.near_bytes;
     enum status status = OK;
 
     for (int rank = 0; rank < run_world(record->options.run) && status == OK; rank++) {
         assert(record->images[rank] == NULL);
         record->images[rank] = xmalloc(size_bytes);
-        red_zone_write(record->images[rank], 0, size_bytes, red_zone_key(record, rank));
+        red_zone_write(record->images[rank], 0, size_bytes, near_key(record, rank));
         status = copy(device_address(rank, WINDOW_OUTPUTS), record->images[rank], size_bytes, err);
     }
     return status;
@@ -148,7 +203,7 @@ static enum status arm_call(struct record *record, int number, int rank, struct 
     if (status != OK) {
         return status;
     }
-    red_zone_write(image, offset, outputs->slot_bytes, red_zone_key(record, rank));
+    red_zone_write(image, offset, outputs->slot_bytes, near_key(record, rank));
     layout_poison(outputs, run_plan(record->options.run, rank)->outputs, image, call->poison);
     return copy(device_address(rank, WINDOW_OUTPUTS + offset), image, outputs->slot_bytes, err);
 }
@@ -255,7 +310,7 @@ static void audit_slot(struct record *record, int rank, int slot, const uint8_t 
 enum status record_audit(struct record *record, int rank, struct error *err)
 {
     const struct plan *plan = run_plan(record->options.run, rank);
-    uint64_t size_bytes = record->options.outputs_bytes;
+    uint64_t size_bytes = record->options.near_bytes;
 
     enum status status =
         copy(record->scratch, device_address(rank, WINDOW_OUTPUTS), size_bytes, err);
@@ -264,7 +319,7 @@ enum status record_audit(struct record *record, int rank, struct error *err)
     }
     if (record->trespassed < 0 &&
         layout_find_trespass(&record->options.layouts->outputs, plan->outputs, record->scratch,
-                             size_bytes, red_zone_key(record, rank), &record->trespass)) {
+                             size_bytes, near_key(record, rank), &record->trespass)) {
         record->trespassed = rank;
     }
     for (int slot = 0; slot < CHANNEL_SLOTS; slot++) {
@@ -278,7 +333,7 @@ enum status record_resume(struct record *record, int rank, struct error *err)
     const struct layout *outputs = &record->options.layouts->outputs;
     const struct tensor_spec *specs = run_plan(record->options.run, rank)->outputs;
     enum status status = copy(record->scratch, device_address(rank, WINDOW_OUTPUTS),
-                              record->options.outputs_bytes, err);
+                              record->options.near_bytes, err);
 
     for (int i = 0; i < CHANNEL_SLOTS * outputs->count && status == OK; i++) {
         int tensor = i % outputs->count;
@@ -408,6 +463,9 @@ enum status record_judge(struct record *record, struct result *result, bool *is_
 {
     for (int rank = 0; rank < run_world(record->options.run); rank++) {
         enum status status = record_audit(record, rank, err);
+        if (status == OK) {
+            status = audit_far(record, rank, err);
+        }
         if (status != OK) {
             return status;
         }

@@ -7,6 +7,9 @@
  * allows; record_audit, while no call of the rank is running, notes what was written where nothing
  * may be; record_judge, after the last call and the ranks' teardown, looks for whatever is wrong.
  * Call c uses slot c % PKB_SLOTS.
+ *
+ * Memory is mapped in large pieces, so most of a small task's arena lies far behind its slots. No
+ * call of any run has a place there: it is filled once, and looked at when each run is over.
  */
 #pragma once
 
@@ -19,8 +22,10 @@ struct record;
 struct record_options {
     const struct run *run;
     const struct layouts *layouts;
-    uint64_t seed;                        /* of this run; secret */
-    uint64_t inputs_bytes, outputs_bytes; /* of the mapped arenas */
+    uint64_t seed;          /* of this run; secret */
+    uint64_t near_bytes;    /* at the start of an arena of outputs: all slots of any run */
+    uint64_t outputs_bytes; /* of an arena of outputs, as it is mapped */
+    uint64_t far_seed; /* of the red zone behind near_bytes, which stays for all runs; secret */
     int calls;
 };
 
@@ -32,7 +37,8 @@ void record_close(struct record *record);
 uint64_t record_digest(const struct record *record, uint64_t digest);
 
 /* Errors are the judge's own CUDA calls': ERR_IO. */
-enum status record_prepare(struct record *record, struct error *err); /* all red zones */
+enum status record_prepare_far(struct record *record, struct error *err); /* in the first run */
+enum status record_prepare(struct record *record, struct error *err);     /* all near red zones */
 enum status record_withhold(struct record *record, int rank, int first_call, int count,
                             struct error *err);
 enum status record_arm(struct record *record, int rank, int first_call, int count,

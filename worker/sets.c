@@ -67,7 +67,8 @@ static void fill_one(void *context, size_t item)
     struct tensor *in_of[WORLD_MAX] = {0};
 
     for (int rank = 0; rank < run_world(options->run); rank++) {
-        red_zone_write(image(sets, (int)item, rank), 0, slot_bytes, options->seed + item);
+        red_zone_write(image(sets, (int)item, rank), 0, slot_bytes,
+                       red_zone_key(options->seed, item));
     }
     describe(sets, (int)item, in, in_of);
     run_fill(options->run, options->seed, (int)item, in_of);

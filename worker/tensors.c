@@ -1,5 +1,6 @@
 #include "worker/tensors.h"
 
+#include "worker/keystream.h"
 #include "worker/layout.h"
 
 #include <assert.h>
@@ -92,6 +93,15 @@ static uint64_t mix(uint64_t value)
     return value ^ (value >> 31);
 }
 
+uint64_t red_zone_key(uint64_t seed, uint64_t number)
+{
+    const uint32_t key[KEYSTREAM_KEY_WORDS] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    uint32_t block[KEYSTREAM_BLOCK_WORDS];
+
+    keystream_block(key, number, 0, block);
+    return (uint64_t)block[1] << 32 | block[0];
+}
+
 void red_zone_write(uint8_t *to, uint64_t offset, uint64_t size_bytes, uint64_t key)
 {
     assert(offset % 8 == 0);
@@ -119,20 +129,21 @@ void layout_poison(const struct layout *layout, const struct tensor_spec *specs,
     }
 }
 
-/* The first byte of [offset, end) that is not the pattern's, or `end`. */
-static uint64_t first_changed(const uint8_t *arena, uint64_t offset, uint64_t end, uint64_t key)
+/* The first byte of [offset, end), a part of the zone, that is not the pattern's, or `end`. */
+static uint64_t first_changed(const struct red_zone *zone, uint64_t offset, uint64_t end)
 {
     uint64_t start = offset / 8 * 8;
 
     for (uint64_t at = start; at < end; at += 8) {
-        uint64_t word = mix(key ^ at);
+        const uint8_t *found = zone->bytes + (at - zone->offset);
+        uint64_t word = mix(zone->key ^ at);
         uint8_t bytes[8];
         memcpy(bytes, &word, sizeof bytes);
-        if (at >= offset && end - at >= 8 && memcmp(arena + at, bytes, 8) == 0) {
+        if (at >= offset && end - at >= 8 && memcmp(found, bytes, 8) == 0) {
             continue;
         }
         for (uint64_t i = 0; i < 8; i++) {
-            if (at + i >= offset && at + i < end && arena[at + i] != bytes[i]) {
+            if (at + i >= offset && at + i < end && found[i] != bytes[i]) {
                 return at + i;
             }
         }
@@ -157,23 +168,40 @@ bool layout_find_trespass(const struct layout *layout, const struct tensor_spec 
                           const uint8_t *arena, uint64_t size_bytes, uint64_t key,
                           struct trespass *trespass)
 {
+    const struct red_zone whole = {.bytes = arena, .size_bytes = size_bytes, .key = key};
     int gaps = CHANNEL_SLOTS * layout->count;
     uint64_t start = 0;
 
     for (int gap = 0; gap < gaps; gap++) {
         int tensor = gap % layout->count;
         uint64_t end = layout_slot(layout, gap / layout->count) + layout->offsets[tensor];
-        uint64_t at = first_changed(arena, start, end, key);
+        uint64_t at = first_changed(&whole, start, end);
         if (at < end) {
             *trespass = blame(gap, layout->count, at - start, end - at);
             return true;
         }
         start = end + specs[tensor].size_bytes;
     }
-    uint64_t at = first_changed(arena, start, size_bytes, key);
+    uint64_t at = first_changed(&whole, start, size_bytes);
     if (at < size_bytes && gaps > 0) {
         *trespass = blame(gaps, layout->count, at - start, UINT64_MAX);
         return true;
     }
     return false;
+}
+
+bool layout_find_trespass_behind(const struct layout *layout, const struct tensor_spec *specs,
+                                 const struct red_zone *zone, struct trespass *trespass)
+{
+    int last = layout->count - 1;
+    uint64_t end = zone->offset + zone->size_bytes;
+    uint64_t at = first_changed(zone, zone->offset, end);
+
+    if (at == end || last < 0) {
+        return false;
+    }
+    uint64_t tensors_end =
+        layout_slot(layout, CHANNEL_SLOTS - 1) + layout->offsets[last] + specs[last].size_bytes;
+    *trespass = blame(CHANNEL_SLOTS * layout->count, layout->count, at - tensors_end, UINT64_MAX);
+    return true;
 }

@@ -37,6 +37,9 @@ uint64_t layout_slot(const struct layout *layout, int slot);
 enum status layouts_describe(const struct layouts *layouts, const struct run *run, int rank,
                              struct run_body *body, struct error *err);
 
+/* The key of one zone of those that belong to `seed`. Who reads the pattern can find its key, but
+ * from that neither the seed nor another key. */
+uint64_t red_zone_key(uint64_t seed, uint64_t number);
 /* Writes the pattern of arena bytes [offset, offset + size_bytes); both multiples of 8. */
 void red_zone_write(uint8_t *to, uint64_t offset, uint64_t size_bytes, uint64_t key);
 
@@ -56,3 +59,13 @@ struct trespass {
 bool layout_find_trespass(const struct layout *layout, const struct tensor_spec *specs,
                           const uint8_t *arena, uint64_t size_bytes, uint64_t key,
                           struct trespass *trespass);
+
+/* Bytes of an arena behind its last slot: all of them are red zone. */
+struct red_zone {
+    const uint8_t *bytes;
+    uint64_t offset, size_bytes; /* in the arena; both multiples of 8 */
+    uint64_t key;
+};
+/* The same for a part of what lies behind. */
+bool layout_find_trespass_behind(const struct layout *layout, const struct tensor_spec *specs,
+                                 const struct red_zone *zone, struct trespass *trespass);
