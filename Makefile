@@ -204,7 +204,7 @@ $(BUILD)/tests/cuda_cases.o: tests/cuda_cases.cu tests/cuda_cases.h
 	$(NVCC) -std=c++17 -O2 -lineinfo --no-compress -I. -gencode arch=compute_90a,code=[sm_90a,compute_90a] -c $< -o $@
 case_objs := $(call objs,tests/case_main.c tests/case_share.c tests/sim_session.c) $(BUILD)/tests/cuda_cases.o
 $(BUILD)/tests/test_cuda_api: $(call objs,$(wildcard tests/cuda_cases_*.c))
-$(BUILD)/tests/test_simd: $(call objs,$(wildcard tests/simd_cases_*.c))
+$(BUILD)/tests/test_simd: $(call objs,$(wildcard tests/simd_cases_*.c) worker/await.c)
 $(BUILD)/tests/test_cuda_api $(BUILD)/tests/test_simd: $(BUILD)/tests/%: $(BUILD)/tests/%.o $(case_objs) $(lib_common)
 	$(CC) $(LDFLAGS) $(filter %.o,$^) $(lib_common) $(cuda_libs) -lcmocka $(common_libs) -lstdc++ -lm -o $@
 # Our libnccl is tested even where the library path would lead to the real one.

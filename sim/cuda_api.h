@@ -14,4 +14,7 @@ void pkb_sim_traffic_tag(int nccl);
 /* For pkb-rank: the event that this thread records next stands at the end of a pkb_run: what is
  * still to run then on other streams is reported. */
 void pkb_sim_call_ends(void);
+/* For pkb-rank: waits until the SOCK_SEQPACKET socket `fd` can be read or has hung up, so that
+ * pkb-simd sees this thread wait. May return early. */
+void pkb_sim_await(int fd);
 #pragma GCC visibility pop

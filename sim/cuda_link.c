@@ -299,3 +299,10 @@ CUresult link_send(const struct wire_request *request)
 
     return link_call(&call);
 }
+
+void pkb_sim_await(int fd)
+{
+    struct link_call call = {.request = {.op = WIRE_AWAIT}, .give_fd = fd};
+
+    (void)link_call(&call);
+}

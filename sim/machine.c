@@ -133,12 +133,45 @@ static void handle_ready(struct machine *machine, struct channel *channel)
     }
 }
 
+enum { CHANNELS_MAX = MACHINE_CLIENTS_MAX * (WIRE_CHANNELS_MAX + 1) };
+
+/* The channels that wait for a socket of the client's, and those sockets. */
+static nfds_t list_sockets(const struct machine *machine, struct channel **channels,
+                           struct pollfd *sockets)
+{
+    nfds_t count = 0;
+
+    for (int i = 0; i < machine->client_count; i++) {
+        struct channel *channel = machine->clients[i].channels;
+        for (; channel; channel = channel->next) {
+            if (channel->is_pending && channel->waiting.kind == WAIT_SOCKET) {
+                channels[count] = channel;
+                sockets[count++] = (struct pollfd){.fd = channel->given_fd, .events = POLLIN};
+            }
+        }
+    }
+    return count;
+}
+
+void machine_look_at_sockets(struct machine *machine)
+{
+    static struct channel *channels[CHANNELS_MAX];
+    static struct pollfd sockets[CHANNELS_MAX];
+    nfds_t count = list_sockets(machine, channels, sockets);
+
+    if (count == 0 || poll(sockets, count, 0) <= 0) {
+        return;
+    }
+    for (nfds_t i = 0; i < count; i++) {
+        channels[i]->is_readable = sockets[i].revents != 0;
+    }
+}
+
 /* Waits up to `timeout_ms` for requests and handles what is there, in the order of clients. */
 static enum status serve(struct machine *machine, int timeout_ms, struct error *err)
 {
-    enum { CHANNELS_MAX = MACHINE_CLIENTS_MAX * (WIRE_CHANNELS_MAX + 1) };
-    static struct pollfd ready[CHANNELS_MAX];
-    static struct channel *channels[CHANNELS_MAX];
+    static struct pollfd ready[2 * CHANNELS_MAX];
+    static struct channel *channels[CHANNELS_MAX], *waiting[CHANNELS_MAX];
     nfds_t count = 0;
 
     for (int i = 0; i < machine->client_count; i++) {
@@ -155,7 +188,8 @@ static enum status serve(struct machine *machine, int timeout_ms, struct error *
         ready[i] =
             (struct pollfd){.fd = channels[i]->fd, .events = channels[i]->is_pending ? 0 : POLLIN};
     }
-    if (poll(ready, count, timeout_ms) < 0 && errno != EINTR) {
+    nfds_t sockets = list_sockets(machine, waiting, ready + count);
+    if (poll(ready, count + sockets, timeout_ms) < 0 && errno != EINTR) {
         return error_set(err, ERR_IO, "cannot wait for clients: %m");
     }
     for (nfds_t i = 0; i < count; i++) {

@@ -44,6 +44,7 @@ enum wait_kind {
     WAIT_EVENT,   /* the event's record number `sequence` */
     WAIT_HOST,    /* a host function's turn */
     WAIT_DEVICES, /* all devices of the multicast object; then it is handled */
+    WAIT_SOCKET,  /* the socket that came with the request can be read */
     POLL_STREAM,  /* the next round; answers whether the stream is done */
     POLL_EVENT,
     POLL_REPEAT, /* the next round; then it is handled: see MACHINE_LOOKS_MAX */
@@ -68,7 +69,8 @@ struct channel {
     struct wire_request request;
     uint8_t *payload; /* WIRE_PAYLOAD_MAX, and a zero byte */
     size_t received_bytes;
-    bool is_pending; /* a whole request is here and not answered */
+    bool is_pending;  /* a whole request is here and not answered */
+    bool is_readable; /* of WAIT_SOCKET: so it was seen */
     struct waiting waiting;
 };
 
@@ -148,6 +150,9 @@ enum status machine_add_client(struct machine *machine, const char *name, int fd
 /* Opens an ELF file whose kernels may run. It is read when a client asks for what no earlier one
  * has, and one that cannot be read has nothing. */
 enum status machine_add_image(struct machine *machine, const char *path, struct error *err);
+/* Looks which sockets of WAIT_SOCKET can be read now. What was sent to one before a request that
+ * has been taken is seen. */
+void machine_look_at_sockets(struct machine *machine);
 /* Until every client has hung up. */
 enum status machine_run(struct machine *machine, struct error *err);
 void machine_close(struct machine *machine);

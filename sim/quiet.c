@@ -304,6 +304,7 @@ int quiet_step(struct machine *machine, int64_t now_ns)
 {
     bool has_overdue = false, all_quiet = true, is_absent = false, works = has_work(machine);
 
+    machine_look_at_sockets(machine);
     if (answer(machine, false)) {
         quiet_disturb(machine);
     }

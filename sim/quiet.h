@@ -1,7 +1,8 @@
 /*
  * quiet.h — when the devices run, so that the machine's load does not change the run.
  *
- * A client is quiet while each of its threads blocks in a call or polls one. The devices run only
+ * A client is quiet while each of its threads blocks in a call or polls one; pkb-rank blocks in one
+ * that ends when its socket to the judge can be read. The devices run only
  * at a fixed point: all clients are quiet, and those that poll have been answered IDLE_ROUNDS times
  * in rounds (every client waits, each poll is answered once) without an active request between.
  * Then they run until something that a client can see has changed, and every poll is answered.

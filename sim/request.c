@@ -25,21 +25,21 @@ static int handle_hello(struct channel *channel, struct wire_reply *reply)
     return CUDA_SUCCESS;
 }
 
-static bool is_stream_socket(int fd)
+static bool is_socket(int fd, int wanted)
 {
     int domain = 0, type = 0;
     socklen_t size = sizeof domain;
 
     return fd >= 0 && !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) &&
            !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) && domain == AF_UNIX &&
-           type == SOCK_STREAM;
+           type == wanted;
 }
 
 static int handle_channel(struct channel *control, struct wire_reply *reply)
 {
     int staging_fd = -1;
 
-    if (control != &control->client->control || !is_stream_socket(control->given_fd)) {
+    if (control != &control->client->control || !is_socket(control->given_fd, SOCK_STREAM)) {
         return REQUEST_MALFORMED;
     }
     struct channel *made = channel_open(control->client, control->given_fd, &staging_fd);
@@ -50,6 +50,18 @@ static int handle_channel(struct channel *control, struct wire_reply *reply)
     channel_reply(control, reply, NULL, staging_fd);
     close(staging_fd);
     return REQUEST_ANSWERED;
+}
+
+/* A socket whose other end sends messages to this client. */
+static int handle_await(struct channel *channel, struct wire_reply *reply)
+{
+    (void)reply;
+    if (!is_socket(channel->given_fd, SOCK_SEQPACKET)) {
+        return REQUEST_MALFORMED;
+    }
+    channel->is_readable = false;
+    channel->waiting = (struct waiting){.kind = WAIT_SOCKET};
+    return REQUEST_WAITS;
 }
 
 static int handle_refused(struct channel *channel, struct wire_reply *reply)
@@ -136,6 +148,7 @@ static const struct {
     [WIRE_EVENT_SYNC] = {request_work, false},
     [WIRE_EVENT_QUERY] = {request_work, false},
     [WIRE_EVENT_ELAPSED] = {request_work, false},
+    [WIRE_AWAIT] = {handle_await, true},
     [WIRE_HOST_QUEUE] = {request_work, false},
     [WIRE_HOST_NEXT] = {request_work, false},
     [WIRE_HOST_DONE] = {request_work, false},
@@ -206,6 +219,7 @@ static bool only_looks(const struct channel *channel)
     case WIRE_DEVICE_SYNC:
         return device_is_done_until(channel->client, request->device, UINT64_MAX);
     case WIRE_EVENT_SYNC:
+    case WIRE_AWAIT:
     case WIRE_POINTER:
     case WIRE_MEMORY_INFO:
     case WIRE_OUTPUT:
@@ -264,6 +278,9 @@ bool request_is_satisfied(const struct channel *channel)
 
     if (!channel->is_pending || waiting->kind == WAIT_NOTHING) {
         return false;
+    }
+    if (waiting->kind == WAIT_SOCKET) { /* whatever has become of the devices */
+        return channel->is_readable;
     }
     if (channel->client->sticky) {
         return true;

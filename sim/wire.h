@@ -91,7 +91,8 @@ enum {
     X(HOST_NEXT, "")                                                                               \
     X(HOST_DONE, "")                                                                               \
     X(WRITE_VALUE, "cuStreamWriteValue")                                                           \
-    X(WAIT_VALUE, "cuStreamWaitValue")
+    X(WAIT_VALUE, "cuStreamWaitValue")                                                             \
+    X(AWAIT, "the judge")
 
 enum wire_op {
 #define X(name, call) WIRE_##name,

@@ -128,6 +128,14 @@ static void impossible_fields_end_the_client(int rank)
     expect_hang_up(open_channel(), &request, sizeof request);
 }
 
+static void awaiting_no_socket_ends_the_client(int rank)
+{
+    struct wire_request request = {.op = WIRE_AWAIT};
+
+    (void)rank;
+    expect_hang_up(open_channel(), &request, sizeof request);
+}
+
 static void one_client_s_end_leaves_the_other(int rank)
 {
     char byte = 'e';
@@ -186,6 +194,7 @@ const struct cuda_case cases_of_hostility[] = {
     CASE(an_oversized_request_ends_the_client, 1),
     CASE(work_on_the_process_connection_ends_the_client, 1),
     CASE(wrong_fields_are_refused, 1),
+    CASE(awaiting_no_socket_ends_the_client, 1),
     CASE(impossible_fields_end_the_client, 1),
     CASE(one_client_s_end_leaves_the_other, 2),
     CASE(a_token_holds_no_bytes, 1),

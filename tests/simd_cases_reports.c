@@ -1,10 +1,13 @@
 /* Reports, deadlocks, fuel, and the order of what happens. */
 #include "tests/cuda_cases.h"
+#include "worker/await.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 static int *device_words(int count)
 {
@@ -182,6 +185,58 @@ static void a_thread_may_wait_while_another_launches(int rank)
     GOOD(pthread_join(waiter, NULL));
 }
 
+static void *await_socket(void *end)
+{
+    char byte = 0;
+
+    while (recv(*(int *)end, &byte, 1, MSG_DONTWAIT) < 0) {
+        await_message(*(int *)end);
+    }
+    EXPECT(byte, 'm');
+    return NULL;
+}
+
+/* Were the thread not seen to wait, devices would go on without it only after seconds, with a
+ * finding. */
+static void who_awaits_a_socket_is_seen_to_wait(int rank)
+{
+    int *words = device_words(2);
+    int ends[2] = {-1, -1};
+    pthread_t waiter;
+
+    (void)rank;
+    GOOD(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+    GOOD(pthread_create(&waiter, NULL, await_socket, &ends[0]));
+    for (int turn = 0; turn < 3; turn++) {
+        GOOD(launch_slow_store(words, 1, 1000, 0));
+        GOOD(cudaDeviceSynchronize());
+    }
+    EXPECT(send(ends[1], "m", 1, 0), 1);
+    GOOD(pthread_join(waiter, NULL));
+    GOOD(pthread_create(&waiter, NULL, await_socket, &ends[0]));
+    EXPECT(send(ends[1], "m", 1, 0), 1);
+    GOOD(pthread_join(waiter, NULL));
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* Every other call returns at once then. */
+static void who_awaits_a_socket_does_so_after_a_fault_too(int rank)
+{
+    int ends[2] = {-1, -1};
+    pthread_t waiter;
+
+    (void)rank;
+    GOOD(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+    GOOD(launch_fill((int *)8, 1, 1, 0));
+    EXPECT(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+    GOOD(pthread_create(&waiter, NULL, await_socket, &ends[0]));
+    EXPECT(send(ends[1], "m", 1, 0), 1);
+    GOOD(pthread_join(waiter, NULL));
+    close(ends[0]);
+    close(ends[1]);
+}
+
 static void a_kernel_prints_when_the_host_waits(int rank)
 {
     (void)rank;
@@ -209,6 +264,8 @@ const struct cuda_case cases_of_reports[] = {
     CASE(a_polled_host_word_is_a_finding, 1, .report = "host_timing_dependent"),
     CASE(polling_ranks_have_one_order, 2, .repeats = 5),
     CASE(a_thread_may_wait_while_another_launches, 1),
+    CASE(who_awaits_a_socket_is_seen_to_wait, 1),
+    CASE(who_awaits_a_socket_does_so_after_a_fault_too, 1, .report = "illegal_address"),
     CASE(a_kernel_prints_when_the_host_waits, 1),
     {0},
 };

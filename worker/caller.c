@@ -136,14 +136,17 @@ static enum status tell(const struct caller *caller, enum message_kind kind,
     return channel_send(caller->options.judge, &parts, err);
 }
 
-/* Tells of the calls whose work on the stream has ended, in their order. */
+/* Tells of the calls whose work on the stream has ended, in their order. Of all that have returned,
+ * a simulator is asked to say when. */
 static enum status tell_finished(const struct caller *caller, const struct calls_body *calls,
                                  int returned, int *finished, struct error *err)
 {
+    bool blocks = returned == calls->count && caller_is_simulated();
     enum status status = OK;
 
     while (*finished < returned && status == OK) {
-        cudaError_t error = cudaEventQuery(caller->done[*finished]);
+        cudaEvent_t done = caller->done[*finished];
+        cudaError_t error = blocks ? cudaEventSynchronize(done) : cudaEventQuery(done);
         if (error == cudaErrorNotReady) {
             /* A query that says so is also kept as the last error. */
             (void)cudaGetLastError();

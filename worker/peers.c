@@ -316,12 +316,26 @@ static void tell_worker(struct peers *peers)
     }
 }
 
+/* Until a rank has said something or hung up; false: none has. */
+static bool wait_for_any(const struct peers *peers, int timeout_ms, struct pollfd *watched)
+{
+    for (int rank = 0; rank < peers->world; rank++) {
+        watched[rank] = (struct pollfd){.fd = peers->peer[rank].fd, .events = POLLIN};
+    }
+    return poll(watched, (nfds_t)peers->world, timeout_ms) > 0;
+}
+
 enum status peers_turn(struct peers *peers, struct error *err)
 {
+    struct pollfd watched[WORLD_MAX];
     enum status status = OK;
 
-    for (int rank = 0; rank < peers->world && status == OK; rank++) {
-        status = take_all(peers, rank, err);
+    if (wait_for_any(peers, 0, watched)) {
+        for (int rank = 0; rank < peers->world && status == OK; rank++) {
+            if (watched[rank].revents != 0) {
+                status = take_all(peers, rank, err);
+            }
+        }
     }
     tell_worker(peers);
     return status;
@@ -331,10 +345,7 @@ void peers_wait(const struct peers *peers, int timeout_ms)
 {
     struct pollfd watched[WORLD_MAX];
 
-    for (int rank = 0; rank < peers->world; rank++) {
-        watched[rank] = (struct pollfd){.fd = peers->peer[rank].fd, .events = POLLIN};
-    }
-    (void)poll(watched, (nfds_t)peers->world, timeout_ms);
+    (void)wait_for_any(peers, timeout_ms, watched);
 }
 
 bool peers_are_idle(const struct peers *peers)

@@ -4,6 +4,7 @@
  */
 #include "common/error.h"
 #include "common/mem.h"
+#include "worker/await.h"
 #include "worker/caller.h"
 #include "worker/layout.h"
 #include "worker/meter.h"
@@ -13,7 +14,6 @@
 #include <getopt.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -287,18 +287,6 @@ static enum status obey(struct rank *rank, struct error *err)
     }
 }
 
-/* The simulator goes on when everybody is seen to wait; hardware is left alone. */
-static void await_message(const struct rank *rank)
-{
-    struct pollfd watched = {.fd = rank->judge, .events = POLLIN};
-
-    if (caller_is_simulated()) {
-        (void)cudaStreamQuery(rank->stream);
-    } else {
-        (void)poll(&watched, 1, -1);
-    }
-}
-
 static enum status serve(struct rank *rank, struct error *err)
 {
     enum status status = make_context(rank, err);
@@ -306,7 +294,7 @@ static enum status serve(struct rank *rank, struct error *err)
     while (status == OK) {
         status = channel_receive(rank->judge, &rank->message, err);
         if (status == ERR_NOT_FOUND) {
-            await_message(rank);
+            await_message(rank->judge);
             status = OK;
         } else if (status == OK) {
             status = obey(rank, err);

@@ -1,6 +1,7 @@
 #include "worker/symm.h"
 
 #include "common/mem.h"
+#include "worker/await.h"
 #include "worker/communicator.h"
 #include "worker/layout.h"
 
@@ -70,13 +71,13 @@ static void describe(const struct symm *symm, const struct shared *shared, uint6
 }
 
 /* Waits for the judge's answer. A hang-up ends this process: the job is over. */
-static void await(const struct symm *symm, cudaStream_t stream, struct message *message)
+static void await_grant(const struct symm *symm, struct message *message)
 {
     struct error err = {0};
     enum status status = OK;
 
     while ((status = channel_receive(symm->options.judge, message, &err)) == ERR_NOT_FOUND) {
-        (void)cudaStreamQuery(stream);
+        await_message(symm->options.judge);
     }
     if (status != OK || message->kind != MESSAGE_SYMM_GRANT) {
         _exit(1);
@@ -113,6 +114,7 @@ static int alloc_service(struct pkb_ctx *ctx, uint64_t size_bytes, struct pkb_sy
     struct symm_ask_body ask = {.size_bytes = size_bytes};
     struct error err = {0};
 
+    (void)ctx; /* there is one of them */
     if (symm->ctx == NULL || !symm->is_setup) {
         return cudaErrorNotPermitted;
     }
@@ -127,7 +129,7 @@ static int alloc_service(struct pkb_ctx *ctx, uint64_t size_bytes, struct pkb_sy
         return cudaErrorUnknown;
     }
     struct message *message = xcalloc(1, sizeof *message);
-    await(symm, ctx->stream, message);
+    await_grant(symm, message);
     int code = grant(symm, size_bytes, message, to);
     message_close_fds(message);
     free(message);
