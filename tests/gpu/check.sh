@@ -19,6 +19,8 @@
 # timing        the judge's clock on one rank, against programs of their own that do the same
 # gemm          the baselines' products against the best that cuBLAS has for their shapes
 # judge         every fixture on hardware, ranks taking turns on the GPU
+# turnaround    from submit to verdict, and how long a job holds the GPU; 60 mixed jobs: their rate
+# build         a submission that was built by nvcc's commands side by side, and one by nvcc itself
 # sandbox       its layers on this machine, what CUDA does inside it, and what each layer costs
 # attacks       what a hostile rank tries (tests/attacks) inside the full sandbox, on this GPU by
 #               time slices and through MPS
@@ -551,6 +553,31 @@ attacks()
     done
 }
 
+turnaround()
+{
+    env WORKER_OPTIONS="$WORKER_OPTIONS" timeout 400 sh tests/gpu/turnaround.sh cuda \
+        >"$scratch/turnaround.log" 2>&1 || row FAILED turnaround script "see below"
+    while read -r word what text; do
+        case $word in ok | FAILED) row "$word" turnaround "$what" "$text" ;; esac
+    done <"$scratch/turnaround.log"
+    cat "$scratch/turnaround.log"
+}
+
+build()
+{
+    plain=$WORKER_OPTIONS
+    for builder in stages nvcc; do
+        WORKER_OPTIONS="$plain --builder $builder"
+        for file in tests/fixtures/allreduce_loads.cu tests/fixtures/allreduce_two_shot.cu \
+            tasks/001_allreduce/baseline.cu; do
+            evaluate "build" "$file" allreduce 1 cuda accepted || break
+            grep -q "\"builder\":\"$builder\"" "$scratch/result.json" ||
+                row FAILED build "$(basename "$file")" "not built by $builder"
+        done
+    done
+    WORKER_OPTIONS=$plain
+}
+
 api()
 {
     for program in test_cuda_api test_libraries; do
@@ -568,8 +595,8 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 ls /dev/nvidia* 2>/dev/null | tr '\n' ' '
 ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -n 1
 "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" --version | sed -n 's/^Build //p'
-[ $# -gt 0 ] || set -- differential ranks baselines submissions fixtures timing hostile honest judge sandbox \
-    attacks api
+[ $# -gt 0 ] || set -- differential ranks baselines submissions fixtures timing hostile honest judge \
+    sandbox turnaround build attacks api
 case " $* " in *" sandbox "*) ;; *) layers : ;; esac
 for part in "$@"; do
     same=0
