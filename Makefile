@@ -32,7 +32,7 @@ task_dirs := $(sort $(wildcard tasks/[0-9][0-9][0-9]_*))
 tasks_src := $(wildcard tasks/*.c) $(wildcard $(addsuffix /task.c,$(task_dirs))) $(BUILD)/tasks/table.c
 server_main := server/main.c
 server_src := $(filter-out $(server_main),$(wildcard server/*.c)) $(BUILD)/server/schema.c
-worker_main := worker/main.c worker/judge.c worker/rank.c worker/init.c worker/probe.c
+worker_main := worker/main.c worker/judge.c worker/rank.c worker/init.c worker/probe.c worker/compile.c
 worker_src := $(filter-out $(worker_main),$(wildcard worker/*.c)) $(BUILD)/worker/kernels_image.c
 sim_main := sim/simd.c
 sim_cuda_src := $(wildcard sim/cuda_*.c)
@@ -58,7 +58,7 @@ lib_test := $(BUILD)/libtest.a
 
 programs := $(addprefix $(BUILD)/bin/,$(if $(wildcard client/main.c),pkb) \
     $(if $(wildcard server/main.c),pkb-server) $(if $(wildcard worker/main.c),pkb-worker) \
-    $(if $(wildcard worker/judge.c),pkb-judge) $(if $(wildcard worker/rank.c),pkb-rank) pkb-init pkb-probe \
+    $(if $(wildcard worker/judge.c),pkb-judge) $(if $(wildcard worker/rank.c),pkb-rank) pkb-init pkb-probe pkb-compile \
     $(if $(wildcard sim/simd.c),pkb-simd))
 sim_libs := $(if $(sim_cuda_src),$(BUILD)/lib/sim/libcuda.so.1) \
     $(if $(sim_cudart_src),$(BUILD)/lib/sim/libcudart.so.13) $(BUILD)/lib/nccl/libnccl.so.2 \
@@ -144,6 +144,10 @@ $(BUILD)/bin/pkb-rank: $(call objs,worker/rank.c) $(lib_worker) $(lib_common)
 $(BUILD)/bin/pkb-init $(BUILD)/bin/pkb-probe: $(BUILD)/bin/pkb-%: worker/%.c worker/init.h
 	@mkdir -p $(@D)
 	$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(CFLAGS)) -static $< -o $@
+compile_parts := worker/compile.c worker/recipe.c common/buffer.c common/error.c common/mem.c
+$(BUILD)/bin/pkb-compile: $(compile_parts) worker/recipe.h
+	@mkdir -p $(@D)
+	$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(CFLAGS)) -static $(compile_parts) -o $@
 $(BUILD)/bin/pkb-simd: $(call objs,$(sim_main)) $(lib_sim) $(lib_common)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) $^ $(common_libs) -lseccomp -lzstd -lstdc++ -lm -o $@
@@ -242,7 +246,7 @@ $(BUILD)/tests/driver/libnvidia-ml.so.1: tests/fixtures/driver/nvml.c $(BUILD)/l
 $(BUILD)/tests/test_driver_events: | $(BUILD)/tests/driver/libnvidia-ml.so.1 $(BUILD)/bin/pkb-judge
 # The kernel's log is read as if it had been overrun.
 $(BUILD)/tests/test_xid: TEST_LDFLAGS = -Wl,--wrap=read
-tests: $(tests) $(BUILD)/bench/bench ## build the test programs, for tests/run.sh
+tests: $(tests) $(BUILD)/bench/bench $(BUILD)/bench/build ## build the test programs, for tests/run.sh
 
 # Parsers of bytes from outside: test_fuzz replays the corpus, libFuzzer makes more of it. Who plays
 # the simulator's clients also plays its clock.
@@ -278,8 +282,11 @@ $(BUILD)/bench/bench.kernels.o: tests/bench/kernels.cu
 $(BUILD)/bench/bench: tests/bench/main.c $(BUILD)/bench/calibrate.o $(lib_sim) $(lib_common) | $(BUILD)/bench/bench.kernels.o
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o %.a,$^) $(common_libs) -lzstd -lstdc++ -lm -o $@
+$(BUILD)/bench/build: tests/bench/build.c $(lib_test) $(lib_worker) $(lib_tasks) $(lib_common)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.c %.a,$^) -luv -lseccomp -lsodium $(common_libs) -lm -o $@
 bench: ## [BENCH='NAME...']: how fast it is, a line each: name, value, unit; build/bench.json
-	@$(MAKE) --no-print-directory $(parallel) all $(BUILD)/bench/bench
+	@$(MAKE) --no-print-directory $(parallel) all $(BUILD)/bench/bench $(BUILD)/bench/build
 	@BUILD=$(BUILD) sh tests/bench/bench.sh $(BENCH)
 
 # ---- what needs a GPU ----

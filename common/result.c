@@ -224,6 +224,7 @@ static const struct json_record result_record = {
             {"run_log", JSON_TEXT, AT(run_log), .optional = true, .max = RESULT_LOG_MAX_BYTES},
             {"flags", JSON_TEXTS, AT(flags), .optional = true, .max = RESULT_FLAGS_MAX,
              .size = RESULT_TEXT_MAX_BYTES, .count_offset = offsetof(struct result, flag_count)},
+            {"builder", TEXT(builder)},
             {"build_ms", JSON_INT64, AT(build_ms), .max = INT64_MAX},
             {"run_ms", JSON_INT64, AT(run_ms), .max = INT64_MAX},
         },

@@ -158,6 +158,7 @@ struct result {
     char *build_log, *run_log; /* at most RESULT_LOG_MAX_BYTES each, control bytes escaped */
     char **flags;              /* "insecure", ...; layers that were missing are "insecure:LAYER" */
     size_t flag_count;
+    char *builder;            /* who has built it: "stages", "nvcc", "store"; NULL: not built */
     int64_t build_ms, run_ms; /* wall time of the stages, for people */
 };
 

@@ -1,8 +1,14 @@
 #include "worker/build.h"
 #include "worker/slot.h"
 
+#include "common/buffer.h"
+#include "common/mem.h"
 #include "tests/node.h"
+#include "worker/collect.h"
+#include "worker/elf.h"
 
+#include <elf.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,7 +25,8 @@
 #define INCLUDES "#include \"pkb_task.h\"\n"
 #define RUN_ARGS                                                                                   \
     "(pkb_ctx *ctx, const pkb_params *params, const pkb_inputs *in, const pkb_outputs *out)"
-#define RUN "int pkb_run" RUN_ARGS "{ return 0; }\n"
+#define RUN_HEAD "int pkb_run" RUN_ARGS "{ "
+#define RUN RUN_HEAD "return 0; }\n"
 
 /* One that no worker has, nor sweeps, as long as this program runs. */
 static int own_slot(void)
@@ -41,6 +49,24 @@ static struct build_options options_of(const char *source)
                                   .source = source,
                                   .source_bytes = strlen(source),
                                   .wall_ms = 60000};
+}
+
+static void take_section(int library, const char *name, struct buffer *section)
+{
+    struct stat info = {0};
+
+    assert_int_equal(fstat(library, &info), 0);
+    char *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, library, 0);
+    assert_true(data != MAP_FAILED);
+    const Elf64_Ehdr *head = (const Elf64_Ehdr *)data;
+    const Elf64_Shdr *sections = (const Elf64_Shdr *)(data + head->e_shoff);
+    const char *names = data + sections[head->e_shstrndx].sh_offset;
+    for (int i = 0; i < head->e_shnum; i++) {
+        if (strcmp(names + sections[i].sh_name, name) == 0) {
+            buffer_append(section, data + sections[i].sh_offset, sections[i].sh_size);
+        }
+    }
+    munmap(data, (size_t)info.st_size);
 }
 
 /* Runs the compiler as the worker does: until it ends, says too much, or takes too long. */
@@ -77,21 +103,28 @@ static void compile(struct build *build, int64_t wall_ms, struct capture *output
     box_close(box);
 }
 
-static struct result build_within(const char *source, int64_t wall_ms)
+static struct result build_as(const struct build_options *options)
 {
-    struct build_options options = options_of(source);
     struct result result = {.rank = -1};
     struct capture output = {0};
     struct build build = {0};
     struct error err = {0};
 
-    assert_int_equal(build_prepare(&build, &options, &err), OK);
-    compile(&build, wall_ms, &output);
+    assert_int_equal(build_prepare(&build, options, &err), OK);
+    compile(&build, options->wall_ms, &output);
     build_judge(&build, &output, &result);
     capture_release(&output);
     build_release(&build);
     assert_string_equal(result.stage, "build");
     return result;
+}
+
+static struct result build_within(const char *source, int64_t wall_ms)
+{
+    struct build_options options = options_of(source);
+
+    options.wall_ms = wall_ms;
+    return build_as(&options);
 }
 
 static struct result build(const char *source)
@@ -258,9 +291,128 @@ static void test_a_library_that_is_too_large_is_not_taken(void **state)
     result_release(&result);
 }
 
+/* Names that are local to the module, templates, cooperative groups, NCCL. */
+static const char many_kinds[] =
+    INCLUDES "#include <cooperative_groups.h>\n"
+             "#include <nccl.h>\n"
+             "namespace { __device__ int hidden; template <typename T> __global__ void twice(T *y)"
+             "{ cooperative_groups::this_grid(); y[threadIdx.x] = y[threadIdx.x] * T(2);"
+             " atomicAdd(&hidden, 1); } }\n"
+             "static __constant__ float weights[4];\n"
+             "static __global__ void sum(float *y) { for (float w : weights) *y += w; }\n" RUN_HEAD
+             "twice<pkb_t><<<1, 32, 0, ctx->stream>>>(out->y);\n"
+             "twice<float><<<1, 32, 0, ctx->stream>>>((float *)out->y);\n"
+             "sum<<<1, 1, 0, ctx->stream>>>((float *)out->y); return ncclGetVersion(0); }\n";
+
+/* Both in one box: what they make has the times of the sources in it. */
+static char *both[] = {
+    "/bin/sh", "-c",
+    "\"$@\" || exit; shift 3; nvcc=$1; shift 3; exec \"$nvcc\" -o \"/out/plain.so\" \"$@\"", "sh"};
+
+static void test_stages_and_nvcc_make_the_same_device_code(void **state)
+{
+    struct build_options options = options_of(many_kinds);
+    char *argv[BUILD_ARGS_MAX + 4] = {both[0], both[1], both[2], both[3]};
+    struct buffer ours = {0}, theirs = {0};
+    struct result result = {.rank = -1};
+    struct capture output = {0};
+    struct build build = {0};
+    struct error err = {0};
+    int plain = -1;
+
+    (void)state;
+    options.wall_ms = 300000; /* for two, on a busy machine */
+    assert_int_equal(build_prepare(&build, &options, &err), OK);
+    memcpy(argv + 4, build.argv, sizeof build.argv);
+    build.program.argv = argv;
+    compile(&build, options.wall_ms, &output);
+    build_judge(&build, &output, &result);
+    assert_int_equal(result.verdict, VERDICT_ACCEPTED);
+    assert_string_equal(result.builder, BUILD_BY_STAGES);
+    assert_int_equal(collect_file(build.out, "plain.so", ELF_BYTES_MAX, &plain, &err), OK);
+    take_section(build.library, ".nv_fatbin", &ours);
+    take_section(plain, ".nv_fatbin", &theirs);
+    assert_true(ours.size_bytes > 1000); /* machine code and PTX */
+    assert_int_equal(ours.size_bytes, theirs.size_bytes);
+    assert_memory_equal(ours.data, theirs.data, ours.size_bytes);
+    close(plain);
+    buffer_release(&ours);
+    buffer_release(&theirs);
+    capture_release(&output);
+    build_release(&build);
+    result_release(&result);
+}
+
+static void test_stages_and_nvcc_say_the_same_of_a_wrong_source(void **state)
+{
+    static const char *const sources[] = {
+        INCLUDES "#include \"nowhere.h\"\n" RUN,
+        INCLUDES "__global__ void k() { int unused; return 1; }\nint y = z;\n" RUN,
+        INCLUDES "#ifdef __CUDA_ARCH__\n#error \"for the device only\"\n#endif\n" RUN,
+        INCLUDES "__global__ void k() { int unused; asm volatile(\"no.such.op;\"); }\n" RUN,
+        INCLUDES "int undefined_on_the_host();\n" RUN_HEAD "return undefined_on_the_host(); }\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
+        struct build_options options = options_of(sources[i]);
+        struct result stages = build_as(&options);
+        options.is_plain = true;
+        struct result nvcc = build_as(&options);
+        assert_string_equal(stages.builder, BUILD_BY_STAGES);
+        assert_string_equal(nvcc.builder, BUILD_BY_NVCC);
+        assert_int_not_equal(stages.verdict, VERDICT_ACCEPTED);
+        assert_int_equal(stages.verdict, nvcc.verdict);
+        assert_string_equal(stages.message, nvcc.message);
+        assert_non_null(stages.build_log);
+        assert_non_null(nvcc.build_log);
+        assert_true(strlen(nvcc.build_log) > 20);
+        /* The linker says names of temporary files, which differ. */
+        if (stages.verdict == VERDICT_COMPILE_ERROR && strstr(nvcc.build_log, "tmpxft") == NULL) {
+            assert_string_equal(stages.build_log, nvcc.build_log);
+        }
+        result_release(&stages);
+        result_release(&nvcc);
+    }
+}
+
+static void test_a_toolchain_of_another_shape_is_run_as_it_is(void **state)
+{
+    static const char script[] = "#!/bin/sh\n"
+                                 "case \"$*\" in *--dryrun*) echo '#$ something new' >&2 ;;\n"
+                                 "*) echo 'nvcc itself' >&2; exit 3 ;; esac\n";
+    char home[] = "/tmp/toolchain-XXXXXX";
+    struct build_options options = options_of(INCLUDES RUN);
+    struct sandbox_node node = *test_node();
+
+    (void)state;
+    assert_non_null(mkdtemp(home));
+    char *bin = xasprintf("%s/bin", home), *path = xasprintf("%s/bin/nvcc", home);
+    assert_int_equal(chmod(home, 0755), 0);
+    assert_int_equal(mkdir(bin, 0755), 0);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    assert_int_equal(write(fd, script, strlen(script)), strlen(script));
+    close(fd);
+    node.cuda_home = home;
+    options.node = &node;
+    struct result result = build_as(&options);
+    assert_int_equal(result.verdict, VERDICT_COMPILE_ERROR);
+    assert_string_equal(result.builder, BUILD_BY_NVCC);
+    assert_string_equal(result.build_log, "nvcc itself\n");
+    result_release(&result);
+    unlink(path);
+    rmdir(bin);
+    rmdir(home);
+    free(path);
+    free(bin);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stages_and_nvcc_make_the_same_device_code),
+        cmocka_unit_test(test_stages_and_nvcc_say_the_same_of_a_wrong_source),
+        cmocka_unit_test(test_a_toolchain_of_another_shape_is_run_as_it_is),
         cmocka_unit_test(test_a_right_source_is_accepted),
         cmocka_unit_test(test_a_syntax_error_is_shown_with_its_line),
         cmocka_unit_test(test_an_error_of_the_assembler_is_a_compile_error),

@@ -76,6 +76,7 @@ static struct result full(void)
                             .output_digest = xstrdup("0123456789abcdef"),
                             .mismatch = xmalloc(sizeof(struct mismatch)),
                             .build_log = xstrdup("built\n\ttwice\n"),
+                            .builder = xstrdup("stages"),
                             .run_log = xstrdup("ran"),
                             .build_ms = 1234,
                             .run_ms = INT64_MAX};
@@ -171,6 +172,7 @@ static void test_a_full_result_round_trips(void **state)
     assert_string_equal(read.gpu->throttled, "power");
     assert_int_equal(read.gpu->sm_mhz, 1980);
     assert_string_equal(read.build_log, "built\n\ttwice\n");
+    assert_string_equal(read.builder, "stages");
     assert_true(read.run_ms == INT64_MAX);
     /* Nothing got lost: it writes the same text. */
     result_write(&read, &again);

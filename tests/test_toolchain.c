@@ -22,6 +22,7 @@ static const char *const files[] = {
     "cuda/include/cuda_bf16.h",
     "bin/pkb-judge",
     "bin/pkb-init",
+    "bin/pkb-compile",
     "bin/pkb-probe",
     "bin/pkb-rank",
     "bin/pkb-simd",

@@ -1,6 +1,7 @@
 #include "worker/baseline.h"
 
 #include "common/mem.h"
+#include "worker/workplace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -91,23 +92,6 @@ enum status baseline_load(const struct baseline_key *key, const struct gpu *gpu,
     return OK;
 }
 
-static enum status make_directory(const char *directory, struct error *err)
-{
-    struct stat found;
-
-    if (mkdir(directory, 0700) != 0 && errno != EEXIST) {
-        return error_set(err, ERR_IO, "cannot make '%s': %m", directory);
-    }
-    if (lstat(directory, &found) != 0) {
-        return error_set(err, ERR_IO, "cannot use '%s': %m", directory);
-    }
-    if (!S_ISDIR(found.st_mode) || found.st_uid != geteuid() || (found.st_mode & 022) != 0) {
-        return error_set(err, ERR_DENIED, "'%s' is no directory that only this user writes to",
-                         directory);
-    }
-    return OK;
-}
-
 static enum status write_all(int fd, const struct buffer *text, const char *path, struct error *err)
 {
     size_t written = 0;
@@ -127,7 +111,7 @@ enum status baseline_store(const struct baseline_key *key, const struct result *
                            struct error *err)
 {
     struct buffer text = {0};
-    enum status status = make_directory(key->directory, err);
+    enum status status = workplace_make_private(key->directory, err);
 
     if (status != OK) {
         return status;

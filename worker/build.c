@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +17,9 @@
 #define BUILD_MEMORY_BYTES (UINT64_C(4) << 30) /* of a process, where no cgroup counts */
 #define BUILD_FILE_BYTES (UINT64_C(256) << 20)
 enum { BUILD_FILES = 256 };
+/* What pkb-compile says of how it went. */
+#define BUILDER_FILE "builder"
+enum { BUILDER_BYTES_MAX = 16 };
 
 /* The whole command line of every submission; the simulator runs the PTX of sm_90a. */
 static const char *const nvcc_args[] = {
@@ -91,6 +95,12 @@ enum status build_prepare(struct build *build, const struct build_options *optio
     }
     *build = made;
     const struct sandbox_paths *inside = &build->sandbox->inside;
+    build->is_plain = options->is_plain;
+    if (!options->is_plain) {
+        build->argv[count++] = xstrdup(inside->compile);
+        build->argv[count++] = xasprintf("%s/" BUILDER_FILE, inside->out);
+        build->argv[count++] = xstrdup(inside->tmp);
+    }
     build->argv[count++] = xasprintf("%s/bin/nvcc", inside->cuda);
     build->argv[count++] = xstrdup("-o");
     build->argv[count++] = xasprintf("%s/solution.so", inside->out);
@@ -110,6 +120,85 @@ enum status build_prepare(struct build *build, const struct build_options *optio
         .sandbox = build->sandbox};
     return OK;
 }
+
+/* ---- what it is made of ---- */
+
+/* Their sizes and times tell one installation of compilers and headers from another, and this
+ * program, which judges what they make, from its next version. */
+static void hash_tools(crypto_hash_sha256_state *state, const char *cuda_home)
+{
+    static const char *const of_cuda[] = {"bin/nvcc",
+                                          "bin/cudafe++",
+                                          "bin/ptxas",
+                                          "bin/fatbinary",
+                                          "bin/nvlink",
+                                          "nvvm/bin/cicc",
+                                          "include",
+                                          "include/cuda_runtime.h",
+                                          "include/cuda_bf16.hpp",
+                                          "include/cooperative_groups.h",
+                                          "include/nccl.h",
+                                          "include/cccl",
+                                          "lib64",
+                                          "nvvm/libdevice/libdevice.10.bc"};
+    static const char *const of_system[] = {"/usr/bin/gcc",
+                                            "/usr/bin/g++",
+                                            "/usr/bin/ld",
+                                            "/usr/bin/as",
+                                            "/usr/include",
+                                            "/usr/lib/gcc",
+                                            "/usr/include/features.h",
+                                            "/proc/self/exe"};
+    enum { OF_CUDA = sizeof of_cuda / sizeof *of_cuda };
+
+    for (size_t i = 0; i < OF_CUDA + sizeof of_system / sizeof *of_system; i++) {
+        char *path = i < OF_CUDA ? xasprintf("%s/%s", cuda_home, of_cuda[i])
+                                 : xstrdup(of_system[i - OF_CUDA]);
+        struct stat info = {0};
+        if (stat(path, &info) != 0) {
+            info = (struct stat){0};
+        }
+        char *line = xasprintf("%s %lld %lld.%09ld %llu\n", path, (long long)info.st_size,
+                               (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
+                               (unsigned long long)info.st_ino);
+        crypto_hash_sha256_update(state, (const unsigned char *)line, strlen(line));
+        free(line);
+        free(path);
+    }
+}
+
+/* With its length, so that no two lists of parts look alike. */
+static void hash_part(crypto_hash_sha256_state *state, const void *data, uint64_t size_bytes)
+{
+    crypto_hash_sha256_update(state, (const unsigned char *)&size_bytes, sizeof size_bytes);
+    crypto_hash_sha256_update(state, data, size_bytes);
+}
+
+void build_identify(const struct build_options *options, char name[static STORE_NAME_MAX])
+{
+    static const char format[] = "1"; /* of what we keep of a build, and of how it is judged */
+    const char *solution = task_solution_header();
+    unsigned char bytes[crypto_hash_sha256_BYTES];
+    crypto_hash_sha256_state state;
+    struct buffer header = {0};
+
+    crypto_hash_sha256_init(&state);
+    hash_part(&state, format, sizeof format);
+    hash_part(&state, options->source, options->source_bytes);
+    task_header_write(options->task, options->dtype, &header);
+    hash_part(&state, header.data, header.size_bytes);
+    hash_part(&state, solution, strlen(solution));
+    for (size_t i = 0; i < sizeof nvcc_args / sizeof *nvcc_args; i++) {
+        hash_part(&state, nvcc_args[i], strlen(nvcc_args[i]));
+    }
+    hash_part(&state, &options->node->waived, sizeof options->node->waived); /* other paths */
+    hash_tools(&state, options->node->cuda_home);
+    crypto_hash_sha256_final(&state, bytes);
+    (void)sodium_bin2hex(name, STORE_NAME_MAX, bytes, sizeof bytes);
+    buffer_release(&header);
+}
+
+/* ---- its end ---- */
 
 bool build_note(struct build *build, const struct box_event *event)
 {
@@ -148,7 +237,7 @@ void build_release(struct build *build)
     if (build->library >= 0) {
         close(build->library);
     }
-    sandbox_close(build->sandbox);
+    sandbox_close(build->sandbox); /* NULL: it was not needed */
     *build = (struct build){.out = -1, .library = -1};
 }
 
@@ -193,6 +282,32 @@ static enum status scan_library(struct build *build, struct elf_facts *facts, st
     status = elf_scan(data, size_bytes, facts, err);
     munmap(data, size_bytes);
     return status;
+}
+
+/* Who has built it, in one of our words. */
+static void name_builder(const struct build *build, struct result *result)
+{
+    static const char *const builders[] = {BUILD_BY_STAGES, BUILD_BY_NVCC};
+    char said[BUILDER_BYTES_MAX + 1] = "";
+    struct error err = {0};
+    int fd = -1;
+
+    if (build->is_plain) {
+        result->builder = xstrdup(BUILD_BY_NVCC);
+        return;
+    }
+    if (build->out < 0 ||
+        collect_file(build->out, BUILDER_FILE, BUILDER_BYTES_MAX, &fd, &err) != OK) {
+        return;
+    }
+    if (pread(fd, said, BUILDER_BYTES_MAX, 0) > 0) {
+        for (size_t i = 0; i < sizeof builders / sizeof *builders; i++) {
+            if (strcmp(said, builders[i]) == 0) {
+                result->builder = xstrdup(builders[i]);
+            }
+        }
+    }
+    close(fd);
 }
 
 static void judge_library(struct build *build, struct result *result)
@@ -297,6 +412,7 @@ void build_judge(struct build *build, const struct capture *output, struct resul
     }
     result->stage = xstrdup("build");
     result->build_log = log.data; /* NULL where there was no output */
+    name_builder(build, result);
     if (judge_limits(build, output, result)) {
         return;
     }

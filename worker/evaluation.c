@@ -9,6 +9,7 @@
 #include "worker/naming.h"
 #include "worker/schedules.h"
 #include "worker/standing.h"
+#include "worker/store.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -23,7 +24,8 @@ struct evaluation {
     struct slot_lease slot;
     /* building */
     struct build build;
-    struct box *box; /* NULL: not building */
+    char build_name[STORE_NAME_MAX]; /* in the store */
+    struct box *box;                 /* NULL: not building */
     struct capture output;
     struct loop_watch *box_watch, *output_watch;
     struct loop_timer *late;
@@ -199,12 +201,8 @@ static void close_build(struct evaluation *evaluation)
     evaluation->box = NULL;
 }
 
-static void end_build(struct evaluation *evaluation)
+static void take_build(struct evaluation *evaluation)
 {
-    (void)capture_read(&evaluation->output);
-    close_build(evaluation);
-    build_judge(&evaluation->build, &evaluation->output, &evaluation->result);
-    capture_release(&evaluation->output);
     evaluation->result.build_ms = clock_monotonic_ms() - evaluation->started_ms;
     if (evaluation->result.verdict == VERDICT_ACCEPTED && !evaluation->is_stopped) {
         start_run(evaluation);
@@ -212,6 +210,57 @@ static void end_build(struct evaluation *evaluation)
         finish(evaluation);
     }
 }
+
+static void end_build(struct evaluation *evaluation)
+{
+    const struct store *builds = evaluation->settings->builds;
+    const struct result *result = &evaluation->result;
+    struct error err = {0};
+
+    (void)capture_read(&evaluation->output);
+    close_build(evaluation);
+    build_judge(&evaluation->build, &evaluation->output, &evaluation->result);
+    capture_release(&evaluation->output);
+    if (builds != NULL && store_keeps(result) &&
+        store_save(builds, evaluation->build_name, result, evaluation->build.library, &err) != OK) {
+        log_event(LOG_WARN, "build.not_kept", "%s", err.message);
+    }
+    take_build(evaluation);
+}
+
+/* ---- what was built before ---- */
+
+static void on_known_build(void *context)
+{
+    struct evaluation *evaluation = context;
+
+    loop_timer_close(evaluation->late);
+    evaluation->late = NULL;
+    take_build(evaluation);
+}
+
+/* True: the build is there, and the evaluation goes on from the loop. */
+static bool find_build(struct evaluation *evaluation, const struct build_options *options)
+{
+    const struct store *builds = evaluation->settings->builds;
+    struct build known = {.out = -1, .library = -1};
+    struct error err = {0};
+
+    if (builds == NULL) {
+        return false;
+    }
+    build_identify(options, evaluation->build_name);
+    if (store_load(builds, evaluation->build_name, &evaluation->result, &known.library, &err) !=
+        OK) {
+        return false;
+    }
+    evaluation->build = known;
+    evaluation->result.builder = xstrdup(BUILD_BY_STORE);
+    evaluation->late = loop_timer_open(0, 0, on_known_build, evaluation);
+    return true;
+}
+
+/* ---- building ---- */
 
 static void on_build_box(void *context, unsigned events)
 {
@@ -287,7 +336,8 @@ enum status evaluation_start(struct evaluation **evaluation,
                                     .dtype = job->dtype,
                                     .source = job->source,
                                     .source_bytes = job->source_bytes,
-                                    .wall_ms = settings->build_ms};
+                                    .wall_ms = settings->build_ms,
+                                    .is_plain = settings->is_plain_build};
 
     struct evaluation *made = xcalloc(1, sizeof *made);
     made->settings = settings;
@@ -300,8 +350,11 @@ enum status evaluation_start(struct evaluation **evaluation,
         return status;
     }
     options.slot = made->slot.number;
-    status = build_prepare(&made->build, &options, err);
-    if (status == OK) {
+    bool is_known = find_build(made, &options);
+    if (!is_known) {
+        status = build_prepare(&made->build, &options, err);
+    }
+    if (status == OK && !is_known) {
         status = start_build(made, err);
         if (status != OK) {
             build_release(&made->build);

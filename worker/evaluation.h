@@ -20,12 +20,14 @@ struct evaluation;
 /* Of the node, the same for all jobs; lives longer than they do. */
 struct evaluation_settings {
     const struct sandbox_node *node;
+    bool is_plain_build;          /* by nvcc itself, and everything is built */
     bool no_multicast;            /* even where the devices have it */
     uint64_t schedule_seed, fuel; /* of the first schedule; of each */
     int schedules;                /* to try on the simulator */
     int64_t build_ms, run_ms;     /* at most */
     int64_t stall_ms;             /* so long may nothing happen */
     const char *baselines;        /* the directory that keeps their times */
+    const struct store *builds;   /* what was built before; NULL: everything is built */
     const struct roofline *roofline;
 };
 

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* What nvcc, its compilers and gcc's need, and pkb-init, which starts them. */
@@ -261,6 +262,10 @@ static int add_build(scmp_filter_ctx rules)
     if (failed == 0) {
         failed = seccomp_rule_add(rules, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
                                   SCMP_A0(SCMP_CMP_MASKED_EQ, NAMESPACES, 0));
+    }
+    if (failed == 0) { /* pipes with a name, nothing else */
+        failed = seccomp_rule_add(rules, SCMP_ACT_ALLOW, SCMP_SYS(mknodat), 1,
+                                  SCMP_A2(SCMP_CMP_MASKED_EQ, S_IFMT, S_IFIFO));
     }
     return failed != 0 ? failed : refuse_clone3(rules);
 }

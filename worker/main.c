@@ -7,6 +7,7 @@
 #include "worker/roofline.h"
 #include "worker/selftest.h"
 #include "worker/slot.h"
+#include "worker/store.h"
 #include "worker/toolchain.h"
 #include "worker/workplace.h"
 
@@ -230,6 +231,8 @@ static enum status work(struct options *options, struct error *err)
     char *sim_dir = xasprintf("%s/../lib/sim", bin_dir);
     char *nccl_dir = xasprintf("%s/../lib/nccl", bin_dir);
     char *baselines = xasprintf("%s/pkb-baselines", options->work_dir);
+    char *builds = xasprintf("%s/pkb-builds", options->work_dir);
+    struct store store;
     struct roofline *roofline = NULL;
 
     options->node.bin_dir = bin_dir;
@@ -246,6 +249,13 @@ static enum status work(struct options *options, struct error *err)
     if (status == OK) {
         status = prepare_node(options, err);
     }
+    /* One evaluation by hand builds, unless it is told where earlier builds are. */
+    bool keeps_builds =
+        !options->is_plain_build && (options->builds != NULL || options->once.file == NULL);
+    if (status == OK && keeps_builds) {
+        status = store_init(&store, options->builds == NULL ? builds : options->builds,
+                            options->builds_mib << 20, err);
+    }
     struct evaluation_settings settings = {
         .node = &options->node,
         .no_multicast = options->no_multicast,
@@ -256,6 +266,8 @@ static enum status work(struct options *options, struct error *err)
         .run_ms = (int64_t)options->run_ms,
         .stall_ms = (int64_t)options->stall_ms,
         .baselines = options->baselines == NULL ? baselines : options->baselines,
+        .builds = keeps_builds ? &store : NULL,
+        .is_plain_build = options->is_plain_build,
         .roofline = roofline};
     options->agent.settings = &settings;
     if (status == OK) {
@@ -267,6 +279,7 @@ static enum status work(struct options *options, struct error *err)
     free(sim_dir);
     free(nccl_dir);
     free(baselines);
+    free(builds);
     return status;
 }
 

@@ -1,5 +1,6 @@
 #include "worker/options.h"
 
+#include "worker/build.h"
 #include "worker/driver.h"
 #include "worker/schedules.h"
 #include "worker/usage.h"
@@ -9,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static enum status read_number(uint64_t *to, const char *option, const char *text, uint64_t max,
                                struct error *err)
@@ -44,6 +46,14 @@ static enum status read_version(const char **to, const char *option, const char 
                              "--%s takes numbers with dots between them, not '%s'", option, text);
 }
 
+static int find_builder(const char *text)
+{
+    if (strcmp(text, BUILD_BY_STAGES) == 0) {
+        return 0;
+    }
+    return strcmp(text, BUILD_BY_NVCC) == 0 ? 1 : -1;
+}
+
 static const struct option option_table[] = {
     {"server", required_argument, NULL, 's'},
     {"token-file", required_argument, NULL, 't'},
@@ -71,6 +81,9 @@ static const struct option option_table[] = {
     {"replay", required_argument, NULL, 'r'},
     {"baselines", required_argument, NULL, 'a'},
     {"rates", required_argument, NULL, 'z'},
+    {"builds", required_argument, NULL, 'j'},
+    {"builds-mib", required_argument, NULL, 'J'},
+    {"builder", required_argument, NULL, 'q'},
     {"kmsg", required_argument, NULL, 'g'},
     {"disk-free-mib", required_argument, NULL, 'F'},
     {"driver-min", required_argument, NULL, 'D'},
@@ -114,6 +127,9 @@ static enum status read_text_option(struct options *options, int option, const c
         break;
     case 'p':
         options->node.bwrap = text;
+        break;
+    case 'j':
+        options->builds = text;
         break;
     case 'g':
         options->agent.kmsg = text;
@@ -178,6 +194,12 @@ static enum status read_option(struct options *options, int option, const char *
         return read_version(&options->driver_min, "driver-min", text, err);
     case 'C':
         return read_version(&options->cuda_min, "cuda-min", text, err);
+    case 'J':
+        return read_number(&options->builds_mib, "builds-mib", text, INT32_MAX, err);
+    case 'q':
+        status = read_word(&word, "builder", text, find_builder, err);
+        options->is_plain_build = word == 1;
+        return status;
     case 'R':
         return read_number(&options->run_ms, "run-ms", text, INT32_MAX, err);
     default:
@@ -221,7 +243,8 @@ enum status options_read(struct options *options, int argc, char **argv, struct 
                                 .fuel = UINT64_C(5000000000),
                                 .stall_ms = 10000,
                                 .build_ms = 60000,
-                                .run_ms = 300000};
+                                .run_ms = 300000,
+                                .builds_mib = 1024};
     while (status == OK && (option = getopt_long(argc, argv, "", option_table, NULL)) != -1) {
         if (read_text_option(options, option, optarg) != OK) {
             status = read_option(options, option, optarg, err);

@@ -9,14 +9,15 @@ struct options {
     struct agent_options agent;
     struct once_options once;
     const char *token_file, *task, *work_dir, *bin_dir, *replay_file, *baselines, *rates;
+    const char *builds;
     struct replay replay;
     const char *driver_min, *cuda_min;
     struct sandbox_node node;
     struct staging staging;
     struct devices devices;
-    uint64_t disk_free_mib;
+    uint64_t disk_free_mib, builds_mib;
     uint64_t world, slots, seed, schedule_seed, schedules, fuel, stall_ms, build_ms, run_ms;
-    bool has_seed, no_multicast;
+    bool has_seed, no_multicast, is_plain_build;
 };
 
 /* Fills in what the command line says, and the defaults, but for options->bin_dir, which the caller

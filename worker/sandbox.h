@@ -52,7 +52,7 @@ struct sandbox_options {
 
 /* As the programs see them. */
 struct sandbox_paths {
-    char init[PATH_MAX], rank[PATH_MAX], simd[PATH_MAX], probe[PATH_MAX];
+    char init[PATH_MAX], rank[PATH_MAX], simd[PATH_MAX], probe[PATH_MAX], compile[PATH_MAX];
     char sim[PATH_MAX], nccl[PATH_MAX], cuda[PATH_MAX];
     char source[PATH_MAX], out[PATH_MAX], tmp[PATH_MAX]; /* directories */
 };

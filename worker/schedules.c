@@ -175,6 +175,7 @@ void schedules_finish(struct schedules *schedules, struct result *result)
     }
     free((void *)result->flags);
     told->build_ms = result->build_ms;
+    told->builder = result->builder;
     *result = *told;
     *told = (struct result){.rank = -1};
 }

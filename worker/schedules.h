@@ -35,7 +35,7 @@ bool schedules_is_checking(const struct schedules *schedules);
 bool schedules_is_timing(const struct schedules *schedules);
 /* Kills everything; `done` is still called. */
 void schedules_stop(struct schedules *schedules);
-/* Replaces all of `result` but what its build left there: log, flags, build_ms. */
+/* Replaces all of `result` but what its build left there: log, flags, builder, build_ms. */
 void schedules_finish(struct schedules *schedules, struct result *result);
 void schedules_close(struct schedules *schedules);
 

@@ -29,6 +29,7 @@ static const struct {
      "CUDA_HOME must be an installation of CUDA with headers"},
     {OURS, "pkb-judge", X_OK, ALL, "--bin-dir must be the folder of our programs"},
     {OURS, "pkb-init", X_OK, ALL, "--bin-dir must be the folder of our programs"},
+    {OURS, "pkb-compile", X_OK, ALL, "--bin-dir must be the folder of our programs"},
     {OURS, "pkb-probe", X_OK, ALL, "--bin-dir must be the folder of our programs"},
     {OURS, "pkb-rank", X_OK, ALL, "--bin-dir must be the folder of our programs"},
     {OURS, "pkb-simd", X_OK, SIMULATED, "--bin-dir must be the folder of our programs"},

@@ -71,3 +71,20 @@ void workplace_release(struct workplace *workplace)
     }
     *workplace = (struct workplace){.lock = -1};
 }
+
+enum status workplace_make_private(const char *directory, struct error *err)
+{
+    struct stat found;
+
+    if (mkdir(directory, 0700) != 0 && errno != EEXIST) {
+        return error_set(err, ERR_IO, "cannot make '%s': %m", directory);
+    }
+    if (lstat(directory, &found) != 0) {
+        return error_set(err, ERR_IO, "cannot use '%s': %m", directory);
+    }
+    if (!S_ISDIR(found.st_mode) || found.st_uid != geteuid() || (found.st_mode & 022) != 0) {
+        return error_set(err, ERR_DENIED, "'%s' is no directory that only this user writes to",
+                         directory);
+    }
+    return OK;
+}

@@ -20,3 +20,6 @@ struct workplace {
 enum status workplace_init(struct workplace *workplace, const char *parent, const char *name,
                            struct error *err);
 void workplace_release(struct workplace *workplace);
+
+/* A directory that only this user writes to, made where it is missing. ERR_DENIED: others may. */
+enum status workplace_make_private(const char *directory, struct error *err);

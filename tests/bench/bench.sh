@@ -6,11 +6,15 @@
 #   sh tests/bench/bench.sh NAME...    those only: bench.cal, sim.saxpy, e2e.overhead, ...
 #   SAMPLE_MS=N                        CPU time of each of the five samples of sim.* (200)
 #   SUBMISSIONS=N                      of e2e.overhead (9)
+#   PAIRS=N                            of builds of each source for build.ratio (5)
 #
 # bench.cal     a fixed loop in C: divide by it to compare machines
 # sim.NAME      thread-instructions a second of one core of the simulator, by CPU time
 # sim.wmma512   a product of bf16 matrices of side 512, by CPU time
 # sim.allreduce8   one-shot all-reduce of 1 M floats on 8 ranks, by CPU time
+# build.ratio   wall time of a build by that of plain nvcc in the same kind of box, the median of five
+#               sources; build.cpu_ratio the same of CPU time, which a busy machine disturbs less
+# build.again   wall time of the build stage of a source that was built before
 # e2e.build     wall time of the build stage of the demo's submission: nvcc in its box
 # e2e.overhead  wall time from `pkb submit --wait` to its verdict, less the build stage: server,
 #               worker, judge, four ranks and simulator; medians of submissions one by one
@@ -62,9 +66,39 @@ end_to_end()
     dir= server= worker=
 }
 
+builds()
+{
+    "$BUILD/bench/build" "${PAIRS:-5}" >"$figures.builds"
+    grep '^#' "$figures.builds"
+    while read -r name value unit; do
+        figure "$name" "$value" "$unit"
+    done <<END
+$(grep -v '^#' "$figures.builds")
+END
+    rm -f "$figures.builds"
+}
+
+# The build stage of a source that was built before.
+build_again()
+{
+    folder=$(mktemp -d)
+    for _ in 1 2 3 4 5 6; do
+        "$BUILD/bin/pkb-worker" --once tests/fixtures/syntax_error.cu --task allreduce --world 1 \
+            --builds "$folder/builds" </dev/null 2>/dev/null | jq '.build_ms'
+    done | tail -n 5 | median >"$folder/median"
+    figure build.again "$(cat "$folder/median")" ms
+    rm -rf "$folder"
+}
+
 run()
 {
     case $1 in
+    build.ratio)
+        builds
+        ;;
+    build.again)
+        build_again
+        ;;
     e2e.*)
         end_to_end
         ;;
@@ -81,7 +115,7 @@ if [ $# -eq 0 ]; then
     for kernel in $kernels; do
         set -- "$@" "sim.$kernel"
     done
-    set -- "$@" e2e.overhead
+    set -- "$@" build.ratio build.again e2e.overhead
 fi
 for name in "$@"; do
     run "$name"
