@@ -1,6 +1,7 @@
 #include "client/listing.h"
 
 #include "client/show.h"
+#include "common/board.h"
 #include "common/json.h"
 
 #include <inttypes.h>
@@ -41,52 +42,6 @@ static const struct json_record task_list_record = {
     .fields = {{"tasks", JSON_LIST, .offset = offsetof(struct task_list, rows), .max = ROWS_MAX,
                 .record = &task_record, .count_offset = offsetof(struct task_list, count)}},
 };
-
-struct board_row {
-    int rank;
-    char *submission, *job, *model;
-    int64_t accepted_ms;
-    int64_t peer_bytes;
-};
-
-#define AT(member) .offset = offsetof(struct board_row, member)
-static const struct json_record board_row_record = {
-    .size_bytes = sizeof(struct board_row),
-    .open = true,
-    .fields =
-        {
-            {"rank", JSON_INT, AT(rank), .min = 1, .max = INT32_MAX},
-            {"submission", JSON_TEXT, AT(submission), .max = TEXT_MAX},
-            {"job", JSON_TEXT, AT(job), .max = TEXT_MAX},
-            {"model", JSON_TEXT, AT(model), .max = TEXT_MAX},
-            {"accepted_ms", JSON_INT64, AT(accepted_ms), .max = INT64_MAX},
-            {"peer_bytes", JSON_INT64, AT(peer_bytes), .max = INT64_MAX},
-        },
-};
-#undef AT
-
-struct board {
-    char *task, *dtype, *device;
-    int world;
-    struct board_row *rows;
-    size_t count;
-};
-
-#define AT(member) .offset = offsetof(struct board, member)
-static const struct json_record board_record = {
-    .size_bytes = sizeof(struct board),
-    .open = true,
-    .fields =
-        {
-            {"task", JSON_TEXT, AT(task), .max = TEXT_MAX},
-            {"world", JSON_INT, AT(world), .max = INT32_MAX},
-            {"dtype", JSON_TEXT, AT(dtype), .max = TEXT_MAX},
-            {"device", JSON_TEXT, AT(device), .max = TEXT_MAX},
-            {"rows", JSON_LIST, AT(rows), .max = ROWS_MAX, .record = &board_row_record,
-             .count_offset = offsetof(struct board, count)},
-        },
-};
-#undef AT
 
 /* `["bf16","fp16"]` as "bf16 fp16", in place. */
 static const char *plain(char *json)
@@ -166,34 +121,58 @@ static void show_time(int64_t wall_ms, struct buffer *text)
     buffer_printf(text, "%s  ", written);
 }
 
+static void show_board_row(const struct board_row *row, struct buffer *text)
+{
+    if (row->rank > 0) {
+        buffer_printf(text, "%4d  ", row->rank);
+    } else {
+        buffer_printf(text, "   -  ");
+    }
+    show_time(row->accepted_ms, text);
+    if (row->median_us > 0) {
+        buffer_printf(text, "%11.2f  %6.2fx", row->median_us, row->speedup);
+    } else {
+        buffer_printf(text, "%11s  %7s", "-", "-");
+    }
+    buffer_printf(text, "  %16" PRId64 "  ", row->peer_bytes);
+    column(row->model[0] == 0 ? "-" : row->model, 16, text);
+    show_text(row->job_id, text);
+    if (row->is_verified) {
+        buffer_printf(text, "  verified");
+    }
+    if (row->mark[0] != 0) {
+        buffer_printf(text, "  ");
+        show_text(row->mark, text);
+        buffer_printf(text, row->reason[0] == 0 ? "" : ": ");
+        show_text(row->reason, text);
+    }
+    buffer_append(text, "\n", 1);
+}
+
 enum status listing_board(const char *json, size_t size_bytes, struct buffer *text,
                           struct error *err)
 {
     struct board board = {0};
 
-    if (json_read(&board_record, &board, json, size_bytes, err) != OK) {
+    if (board_read(&board, json, size_bytes, err) != OK) {
         return refuse(err);
     }
     show_text(board.task, text);
-    buffer_printf(text, ", %d ranks, ", board.world);
-    show_text(board.dtype, text);
-    buffer_printf(text, ", ");
-    show_text(board.device, text);
-    if (board.count == 0) {
+    buffer_printf(text, ", %d ranks, %s, %s", board.world, dtype_name(board.dtype),
+                  device_kind_name(board.device));
+    if (board.gpu[0] != 0) {
+        buffer_printf(text, ", ");
+        show_text(board.gpu, text);
+    }
+    if (board.row_count == 0) {
         buffer_printf(text, ": nothing accepted yet\n");
     } else {
-        buffer_printf(text, "\nrank  accepted (UTC)             peer bytes  model             "
-                            "job\n");
+        buffer_printf(text, "\nrank  accepted (UTC)         median us  speedup        peer bytes  "
+                            "model             job\n");
     }
-    for (size_t i = 0; i < board.count; i++) {
-        const struct board_row *row = &board.rows[i];
-        buffer_printf(text, "%4d  ", row->rank);
-        show_time(row->accepted_ms, text);
-        buffer_printf(text, "%16" PRId64 "  ", row->peer_bytes);
-        column(row->model[0] == 0 ? "-" : row->model, 16, text);
-        show_text(row->job, text);
-        buffer_append(text, "\n", 1);
+    for (size_t i = 0; i < board.row_count; i++) {
+        show_board_row(&board.rows[i], text);
     }
-    json_record_release(&board_record, &board);
+    board_release(&board);
     return OK;
 }

@@ -182,6 +182,35 @@ void job_version(const struct job *job, char version[static JOB_VERSION_MAX])
                    job_stage_name(job->stage), job->queue_position);
 }
 
+bool job_version_is_valid(const char *version)
+{
+    struct job job = {0};
+    char state[JOB_VERSION_MAX];
+    char stage[JOB_VERSION_MAX];
+    char again[JOB_VERSION_MAX];
+    const char *dot = strchr(version, '.');
+    const char *last = strrchr(version, '.');
+    char *end = NULL;
+
+    if (strlen(version) >= JOB_VERSION_MAX || dot == NULL || dot == last) {
+        return false;
+    }
+    (void)snprintf(state, sizeof state, "%.*s", (int)(dot - version), version);
+    (void)snprintf(stage, sizeof stage, "%.*s", (int)(last - dot - 1), dot + 1);
+    if (job_state_find(state) < 0 || job_stage_find(stage) < 0) {
+        return false;
+    }
+    job.state = (enum job_state)job_state_find(state);
+    job.stage = (enum job_stage)job_stage_find(stage);
+    long position = strtol(last + 1, &end, 10);
+    if (end == last + 1 || *end != 0 || position < -1 || position > INT32_MAX) {
+        return false;
+    }
+    job.queue_position = (int)position;
+    job_version(&job, again);
+    return strcmp(version, again) == 0;
+}
+
 void job_write(const struct job *job, const char *result_json, struct buffer *json)
 {
     char version[JOB_VERSION_MAX];

@@ -12,6 +12,7 @@
 #include "common/dtype.h"
 #include "common/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -92,6 +93,9 @@ struct job {
 
 /* What a long poll compares: STATE.STAGE.POSITION; job_write adds it as the key "version". */
 void job_version(const struct job *job, char version[static JOB_VERSION_MAX]);
+
+/* Whether job_version could have written this. */
+bool job_version_is_valid(const char *version);
 
 /* `result_json`: the stored result object, or NULL; becomes the job's key "result". */
 void job_write(const struct job *job, const char *result_json, struct buffer *json);

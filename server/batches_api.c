@@ -4,7 +4,6 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "server/batches.h"
-#include "server/events.h"
 #include "server/report_write.h"
 #include "server/service.h"
 
@@ -240,8 +239,7 @@ enum status batches_cancel(struct call *call, struct error *err)
         batch.state = BATCH_CANCELLED;
         status = batch_update(service->writer, &batch, err);
         if (status == OK) {
-            status = event_add(service->writer, service->now.wall_ms, "batch.cancelled", batch.id,
-                               call->token.name, err);
+            status = call_event(call, "batch.cancelled", batch.id, "", err);
         }
         log_event(LOG_INFO, "batch.cancelled", "batch=%s by=%s", batch.id, call->token.name);
     }

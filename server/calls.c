@@ -1,5 +1,8 @@
 #include "server/calls.h"
 
+#include "server/events.h"
+#include "server/service.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +62,18 @@ void call_answer_empty(struct call *call, int http_status)
 const char *call_owner(const struct call *call)
 {
     return call->token.role == ROLE_ADMIN ? NULL : call->token.name;
+}
+
+enum status call_event(const struct call *call, const char *kind, const char *subject,
+                       const char *why, struct error *err)
+{
+    struct buffer detail = {0};
+
+    buffer_printf(&detail, "by %s%s%s", call->token.name, why[0] == 0 ? "" : ": ", why);
+    enum status status = event_add(call->service->writer, call->service->now.wall_ms, kind, subject,
+                                   detail.data, err);
+    buffer_release(&detail);
+    return status;
 }
 
 enum status call_check_node(const struct call *call, const char *field, const char *name,

@@ -59,6 +59,10 @@ void call_answer_empty(struct call *call, int http_status);
 /* Whose objects this token may see; NULL: everybody's. */
 const char *call_owner(const struct call *call);
 
+/* Records an act of the token's owner in the turn's transaction: "by NAME", and why. */
+enum status call_event(const struct call *call, const char *kind, const char *subject,
+                       const char *why, struct error *err);
+
 /* ERR_DENIED: the token is bound to another node than `name`, which came as `field`. */
 enum status call_check_node(const struct call *call, const char *field, const char *name,
                             struct error *err);

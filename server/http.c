@@ -207,6 +207,9 @@ static enum MHD_Result send_answer(struct exchange *exchange)
     if (request->location != NULL) {
         MHD_add_response_header(response, "Location", request->location);
     }
+    if (request->is_attachment) {
+        MHD_add_response_header(response, "Content-Disposition", "attachment");
+    }
     if (request->allow != NULL) {
         MHD_add_response_header(response, "Allow", request->allow);
     }

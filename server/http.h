@@ -52,6 +52,7 @@ struct http_request {
     struct buffer answer; /* filled in before http_answer */
     const char *location; /* headers of the answer, or NULL; static or owned by the owner's */
     const char *allow;    /* record, until `end` */
+    bool is_attachment;   /* for who saves it, not for who looks at it */
     void *owner;          /* for the hooks */
 };
 

@@ -49,8 +49,9 @@ enum status jobs_get(struct call *call, struct error *err)
     if (status != OK) {
         return status;
     }
-    if (since != NULL && (since[0] == 0 || strlen(since) >= sizeof call->since)) {
-        return error_field(err, ERR_INVALID, "since", "not a version of a job");
+    if (since != NULL && !job_version_is_valid(since)) {
+        return error_field(err, ERR_INVALID, "since",
+                           "not a version of a job: give the key version of its last answer");
     }
     (void)snprintf(call->since, sizeof call->since, "%s", since == NULL ? "" : since);
     status = jobs_look(call, wait_s == 0, err);

@@ -36,6 +36,18 @@ struct lease *leases_find(struct leases *leases, const char *job_id)
     return lease;
 }
 
+struct lease *leases_find_of(struct leases *leases, const char *worker)
+{
+    for (int i = 0; i < LEASE_BUCKETS; i++) {
+        for (struct lease *lease = leases->buckets[i]; lease != NULL; lease = lease->next) {
+            if (strcmp(lease->worker, worker) == 0) {
+                return lease;
+            }
+        }
+    }
+    return NULL;
+}
+
 struct lease *leases_put(struct leases *leases, const struct lease *lease)
 {
     struct lease *put = xmalloc(sizeof *put);

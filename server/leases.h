@@ -29,6 +29,8 @@ struct leases {
 void leases_release(struct leases *leases);
 
 /* NULL: none. Valid until it is dropped. */
+/* Any lease of a worker; NULL: it has none. */
+struct lease *leases_find_of(struct leases *leases, const char *worker);
 struct lease *leases_find(struct leases *leases, const char *job_id);
 
 /* Adds a lease, in the place of one of the same job, and returns where it is. */

@@ -128,12 +128,11 @@ static const char lease_sql[] =
     " ORDER BY queued_ms, id LIMIT 1)"
     " RETURNING id, seed";
 
-enum status queue_lease(struct queue *queue, const struct lease_wish *wish, struct moment now,
-                        struct lease_grant *grant, struct error *err)
+/* Takes the next job that fits off the queue; ERR_NOT_FOUND: none does. */
+static enum status take(struct queue *queue, const struct lease_wish *wish, char id[static ID_MAX],
+                        uint64_t *seed, struct error *err)
 {
     struct sqlite3_stmt *update = NULL;
-    struct lease_grant granted = {.ttl_ms = queue->ttl_ms};
-    char id[ID_MAX] = "";
     bool row = false;
     enum status status = db_prepare(queue->db, lease_sql, &update, err);
 
@@ -146,20 +145,81 @@ enum status queue_lease(struct queue *queue, const struct lease_wish *wish, stru
         sqlite3_bind_int(update, 3 + kind, (int)(wish->kinds >> kind & 1));
     }
     status = db_step(queue->db, update, &row, err);
+    if (status == OK && !row) {
+        return error_set(err, ERR_NOT_FOUND, "no queued job fits %d GPUs", wish->gpus);
+    }
+    if (status == OK) {
+        db_column_text(update, 0, id, ID_MAX);
+        *seed = (uint64_t)sqlite3_column_int64(update, 1);
+        db_reset(update);
+        queue->queued--;
+    }
+    return status;
+}
+
+/* A job that was taken and cannot be evaluated is nobody's any more. */
+static enum status set_aside(struct queue *queue, const char *job_id, const char *why,
+                             struct moment now, struct error *err)
+{
+    static const char sql[] = "UPDATE job SET state = 'quarantined', stage = '', worker = '',"
+                              " finished_ms = ?2 WHERE id = ?1";
+    struct sqlite3_stmt *update = NULL;
+    enum status status = db_prepare(queue->db, sql, &update, err);
+
     if (status != OK) {
         return status;
     }
-    if (!row) {
-        return error_set(err, ERR_NOT_FOUND, "no queued job fits %d GPUs", wish->gpus);
-    }
-    db_column_text(update, 0, id, sizeof id);
-    granted.seed = (uint64_t)sqlite3_column_int64(update, 1);
-    db_reset(update);
-
-    status = job_get(queue->db, id, NULL, &granted.job, err);
+    db_bind_text(update, 1, job_id);
+    sqlite3_bind_int64(update, 2, now.wall_ms);
+    status = db_run(queue->db, update, NULL, err);
     if (status == OK) {
+        status = event_add(queue->db, now.wall_ms, "job.quarantined", job_id, why, err);
+    }
+    log_event(LOG_ERROR, "job.quarantined", "job=%s error=\"%s\"", job_id, why);
+    queue_note_change(queue, job_id);
+    return status;
+}
+
+static void hold(struct queue *queue, const struct lease_grant *granted, const char *worker,
+                 struct moment now)
+{
+    struct lease lease = {.epoch = granted->job.epoch};
+
+    memcpy(lease.job_id, granted->job.id, sizeof lease.job_id);
+    (void)snprintf(lease.worker, sizeof lease.worker, "%s", worker);
+    lease.until_ms =
+        now.boot_ms + (queue->ttl_ms < FIRST_HEARTBEAT_MS ? queue->ttl_ms : FIRST_HEARTBEAT_MS);
+    leases_put(&queue->leases, &lease);
+    log_event(LOG_INFO, "job.leased", "job=%s worker=%s epoch=%lld", lease.job_id, worker,
+              (long long)lease.epoch);
+    queue_note_change(queue, lease.job_id);
+}
+
+enum status queue_lease(struct queue *queue, const struct lease_wish *wish, struct moment now,
+                        struct lease_grant *grant, struct error *err)
+{
+    struct lease_grant granted = {.ttl_ms = queue->ttl_ms};
+    char id[ID_MAX] = "";
+    bool is_damaged = true;
+    enum status status = OK;
+
+    while (status == OK && is_damaged) {
+        struct error why = {0};
+        status = take(queue, wish, id, &granted.seed, err);
+        if (status == OK) {
+            status = job_get(queue->db, id, NULL, &granted.job, err);
+        }
+        if (status != OK) {
+            return status;
+        }
         status = submission_source(queue->db, granted.job.submission_id, &granted.source,
-                                   &granted.source_bytes, err);
+                                   &granted.source_bytes, &why);
+        is_damaged = status == ERR_NOT_FOUND;
+        if (is_damaged) {
+            status = set_aside(queue, id, why.message, now, err);
+        } else if (status != OK) {
+            *err = why;
+        }
     }
     if (status == OK) {
         status = event_add(queue->db, now.wall_ms, "job.leased", id, wish->worker, err);
@@ -168,16 +228,7 @@ enum status queue_lease(struct queue *queue, const struct lease_wish *wish, stru
         lease_grant_release(&granted);
         return status;
     }
-    struct lease lease = {.epoch = granted.job.epoch};
-    memcpy(lease.job_id, granted.job.id, sizeof lease.job_id);
-    (void)snprintf(lease.worker, sizeof lease.worker, "%s", wish->worker);
-    lease.until_ms =
-        now.boot_ms + (queue->ttl_ms < FIRST_HEARTBEAT_MS ? queue->ttl_ms : FIRST_HEARTBEAT_MS);
-    leases_put(&queue->leases, &lease);
-    queue->queued--;
-    log_event(LOG_INFO, "job.leased", "job=%s worker=%s epoch=%lld", id, wish->worker,
-              (long long)lease.epoch);
-    queue_note_change(queue, id);
+    hold(queue, &granted, wish->worker, now);
     *grant = granted;
     return OK;
 }

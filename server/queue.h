@@ -72,6 +72,10 @@ enum status queue_cancel(struct queue *queue, const char *job_id, struct moment 
 enum status queue_cancel_batch(struct queue *queue, const char *batch_id, struct moment now,
                                bool *has_more, struct error *err);
 
+/* Puts back what a worker holds, who may not go on with it; no job is to blame. */
+enum status queue_return_leases(struct queue *queue, const char *worker, struct moment now,
+                                struct error *err);
+
 /* Ends the leases that ran out. */
 enum status queue_expire(struct queue *queue, struct moment now, struct error *err);
 /* When queue_expire has something to do next (boot_ms); INT64_MAX: never. */

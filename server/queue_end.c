@@ -181,8 +181,9 @@ out:
     return status;
 }
 
-static enum status expire_one(struct queue *queue, const struct lease *lease, int64_t wall_ms,
-                              struct error *err)
+/* Ends a lease without a result; `is_lost`: the worker fell silent, and the job may be why. */
+static enum status end_without_result(struct queue *queue, const struct lease *lease, bool is_lost,
+                                      int64_t wall_ms, struct error *err)
 {
     static const char give_back[] =
         "UPDATE job SET state = 'queued', stage = '', worker = ''"
@@ -192,7 +193,7 @@ static enum status expire_one(struct queue *queue, const struct lease *lease, in
     const char *kind = "job.returned";
     enum status status = OK;
 
-    if (!lease->has_beaten) {
+    if (!is_lost) {
         status = end_lease(queue, lease, give_back, &changed, err);
     } else {
         status = loss_count(queue->db, lease, wall_ms, &state, err);
@@ -210,12 +211,27 @@ static enum status expire_one(struct queue *queue, const struct lease *lease, in
     return status;
 }
 
+enum status queue_return_leases(struct queue *queue, const char *worker, struct moment now,
+                                struct error *err)
+{
+    struct lease *lease = NULL;
+
+    while ((lease = leases_find_of(&queue->leases, worker)) != NULL) {
+        enum status status = end_without_result(queue, lease, false, now.wall_ms, err);
+        if (status != OK) {
+            return status;
+        }
+        leases_drop(&queue->leases, lease->job_id);
+    }
+    return OK;
+}
+
 enum status queue_expire(struct queue *queue, struct moment now, struct error *err)
 {
     struct lease *lease = leases_find_ended(&queue->leases, now.boot_ms);
 
     while (lease != NULL) {
-        enum status status = expire_one(queue, lease, now.wall_ms, err);
+        enum status status = end_without_result(queue, lease, lease->has_beaten, now.wall_ms, err);
         if (status != OK) {
             return status;
         }

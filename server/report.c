@@ -22,6 +22,7 @@ struct report {
     char models[MODELS_MAX][NAME_MAX_BYTES];
     int model_count;
     char families[FAMILIES_MAX][NAME_MAX_BYTES];
+    int family_tasks[FAMILIES_MAX];
     int family_count;
     int family_of[TASK_NUMBER_MAX + 1]; /* by task; -1: not in the table */
     int task_count;
@@ -86,6 +87,7 @@ void report_add_task(struct report *report, int number, const char *family)
         report->family_count++;
     }
     report->family_of[number] = found;
+    report->family_tasks[found]++;
     report->task_count++;
 }
 
@@ -240,19 +242,17 @@ static void count_rows(const struct report *report, const struct row *rows, size
     size_t k_max = report->k > 0 ? (size_t)report->k : 1;
     double *speedups = xcalloc((size_t)report->task_count + 1, sizeof *speedups);
 
-    *totals = (struct totals){.model = report->models[rows[0].model],
-                              .family = family < 0 ? NULL : report->families[family],
-                              .correct = xcalloc(k_max, sizeof(int)),
-                              .fast = xcalloc(k_max, sizeof(int)),
-                              .correct_estimate = xcalloc(k_max, sizeof(double)),
-                              .fast_estimate = xcalloc(k_max, sizeof(double)),
-                              .estimated_tasks = xcalloc(k_max, sizeof(int))};
+    *totals =
+        (struct totals){.model = report->models[rows[0].model],
+                        .family = family < 0 ? NULL : report->families[family],
+                        .tasks = family < 0 ? report->task_count : report->family_tasks[family],
+                        .correct = xcalloc(k_max, sizeof(int)),
+                        .fast = xcalloc(k_max, sizeof(int)),
+                        .correct_estimate = xcalloc(k_max, sizeof(double)),
+                        .fast_estimate = xcalloc(k_max, sizeof(double)),
+                        .estimated_tasks = xcalloc(k_max, sizeof(int))};
     for (int i = 0; i < report->threshold_count; i++) {
         totals->above[i] = xcalloc(k_max, sizeof(int));
-    }
-    for (int task = 1; task <= TASK_NUMBER_MAX; task++) {
-        totals->tasks +=
-            report->family_of[task] >= 0 && (family < 0 || report->family_of[task] == family);
     }
     for (size_t i = 0; i < row_count;) {
         struct tries tries = {0};

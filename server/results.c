@@ -1,6 +1,7 @@
 #include "server/results.h"
 
 #include "common/mem.h"
+#include "server/boards.h"
 
 #include <sqlite3.h>
 
@@ -9,9 +10,9 @@ enum status result_add(struct db *db, const struct result_row *row, struct error
     static const char sql[] =
         "INSERT INTO result (job, epoch, worker, verdict, task, world, dtype, device, finished_ms,"
         " peer_bytes, json, reason, stage, mechanisms, gpu, is_insecure, median_us, low_us,"
-        " high_us, baseline_us, speedup, is_faster, target_percent)"
+        " high_us, baseline_us, speedup, is_faster, target_percent, submission)"
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18,"
-        " ?19, ?20, ?21, ?22, ?23)";
+        " ?19, ?20, ?21, ?22, ?23, ?24)";
     const struct facts *facts = row->facts;
     struct sqlite3_stmt *insert = NULL;
     char mechanisms[MECHANISMS_TEXT_MAX];
@@ -44,7 +45,9 @@ enum status result_add(struct db *db, const struct result_row *row, struct error
     }
     sqlite3_bind_int(insert, 22, facts->is_faster);
     sqlite3_bind_double(insert, 23, facts->target_percent);
-    return db_run(db, insert, NULL, err);
+    db_bind_text(insert, 24, row->job->submission_id);
+    status = db_run(db, insert, NULL, err);
+    return status == OK ? board_note_result(db, row->job, facts, err) : status;
 }
 
 enum status result_get(struct db *db, const char *job_id, char **json, struct error *err)
@@ -68,45 +71,4 @@ enum status result_get(struct db *db, const char *job_id, char **json, struct er
         db_reset(select);
     }
     return OK;
-}
-
-enum status result_board(struct db *db, const struct board_key *key, struct board_row *rows,
-                         int count_max, int *count, struct error *err)
-{
-    static const char sql[] =
-        "SELECT submission.id, job.id, model, result.finished_ms, peer_bytes"
-        " FROM result JOIN job ON job.id = result.job"
-        " JOIN submission ON submission.id = job.submission"
-        " WHERE result.verdict = 'accepted' AND result.task = ?1 AND result.world = ?2"
-        " AND result.dtype = ?3 AND result.device = ?4"
-        " AND NOT is_insecure"
-        " ORDER BY result.finished_ms, result.job LIMIT ?5";
-    struct sqlite3_stmt *select = NULL;
-    bool row = true;
-    int found = 0;
-    enum status status = db_prepare(db, sql, &select, err);
-
-    if (status != OK) {
-        return status;
-    }
-    sqlite3_bind_int(select, 1, key->task_number);
-    sqlite3_bind_int(select, 2, key->world);
-    db_bind_text(select, 3, dtype_name(key->dtype));
-    db_bind_text(select, 4, device_kind_name(key->device));
-    sqlite3_bind_int(select, 5, count_max);
-    while (status == OK && row) {
-        status = db_step(db, select, &row, err);
-        if (status == OK && row) {
-            struct board_row *to = &rows[found++];
-            db_column_text(select, 0, to->submission_id, sizeof to->submission_id);
-            db_column_text(select, 1, to->job_id, sizeof to->job_id);
-            db_column_text(select, 2, to->model, sizeof to->model);
-            to->accepted_ms = sqlite3_column_int64(select, 3);
-            to->peer_bytes = sqlite3_column_int64(select, 4);
-        }
-    }
-    if (status == OK) {
-        *count = found;
-    }
-    return status;
 }

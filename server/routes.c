@@ -1,10 +1,13 @@
 #include "server/routes.h"
 
 #include "server/batches_api.h"
+#include "server/boards_api.h"
 #include "server/jobs_api.h"
 #include "server/server_api.h"
+#include "server/submission_acts.h"
 #include "server/submissions_api.h"
 #include "server/tasks_api.h"
+#include "server/tokens_api.h"
 #include "server/workers_api.h"
 
 #include <stdio.h>
@@ -16,6 +19,8 @@ enum {
     SUBMITTERS = ROLE_SUBMITTER | ROLE_ADMIN,
     WORKERS = ROLE_WORKER | ROLE_ADMIN,
 };
+
+#define BOARD_QUERY "world", "dtype", "device", "gpu"
 
 const struct route routes[] = {
     {"GET", "/healthz", 0, BODY_NONE, {0}, health_get},
@@ -29,8 +34,12 @@ const struct route routes[] = {
     {"GET", "/v1/submissions", READERS, BODY_NONE, {"limit", "cursor"}, submissions_list},
     {"GET", "/v1/submissions/{}", READERS, BODY_NONE, {0}, submissions_get},
     {"GET", "/v1/submissions/{}/jobs", READERS, BODY_NONE, {0}, submissions_jobs},
+    {"GET", "/v1/submissions/{}/source", READERS, BODY_NONE, {0}, submissions_source},
+    {"POST", "/v1/submissions/{}/disqualify", ROLE_ADMIN, BODY_JSON, {0}, submissions_disqualify},
+    {"POST", "/v1/submissions/{}/publish", ROLE_ADMIN, BODY_EMPTY, {0}, submissions_publish},
     {"GET", "/v1/jobs/{}", READERS, BODY_NONE, {"wait", "since"}, jobs_get},
     {"GET", "/v1/jobs/{}/log", READERS, BODY_NONE, {0}, jobs_log},
+    {"POST", "/v1/jobs/{}/rerun", SUBMITTERS, BODY_EMPTY, {0}, jobs_rerun},
     {"POST", "/v1/jobs/{}/cancel", SUBMITTERS, BODY_EMPTY, {0}, jobs_cancel},
     {"POST", "/v1/batches", SUBMITTERS, BODY_LINES, {0}, batches_post},
     {"GET", "/v1/batches", READERS, BODY_NONE, {"limit", "cursor"}, batches_list},
@@ -46,7 +55,11 @@ const struct route routes[] = {
     {"GET", "/v1/tasks", READERS, BODY_NONE, {0}, tasks_list},
     {"GET", "/v1/tasks/{}", READERS, BODY_NONE, {0}, tasks_get},
     {"GET", "/v1/tasks/{}/header", READERS, BODY_NONE, {"dtype"}, tasks_header},
-    {"GET", "/v1/tasks/{}/board", READERS, BODY_NONE, {"world", "dtype", "device"}, tasks_board},
+    {"GET", "/v1/tasks/{}/board", READERS, BODY_NONE, {BOARD_QUERY}, boards_task},
+    {"GET", "/v1/tasks/{}/history", READERS, BODY_NONE, {BOARD_QUERY}, boards_history},
+    {"GET", "/v1/models", READERS, BODY_NONE, {BOARD_QUERY}, boards_models},
+    {"GET", "/v1/tokens", ROLE_ADMIN, BODY_NONE, {0}, tokens_list},
+    {"POST", "/v1/tokens/{}/revoke", ROLE_ADMIN, BODY_EMPTY, {0}, tokens_revoke},
     {"POST", "/v1/workers", WORKERS, BODY_JSON, {0}, workers_post},
     {"GET", "/v1/workers", READERS | WORKERS, BODY_NONE, {0}, workers_list},
     {"POST", "/v1/workers/{}/state", WORKERS, BODY_JSON, {0}, workers_state},

@@ -7,6 +7,7 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <zstd.h>
 
 enum { ZSTD_LEVEL = 1, HASH_BYTES = crypto_hash_sha256_BYTES };
@@ -160,10 +161,25 @@ enum status submission_list(struct db *db, const struct submission_page *page,
     return status;
 }
 
+/* Columns: size_bytes, zstd, sha256. False: what comes out is not what went in. */
+static bool unpack(struct sqlite3_stmt *select, char *text, size_t size_bytes)
+{
+    unsigned char hash[HASH_BYTES];
+    const void *packed = sqlite3_column_blob(select, 1);
+    size_t packed_bytes = (size_t)sqlite3_column_bytes(select, 1);
+
+    if (ZSTD_decompress(text, size_bytes, packed, packed_bytes) != size_bytes) {
+        return false;
+    }
+    crypto_hash_sha256(hash, (const unsigned char *)text, size_bytes);
+    return sqlite3_column_bytes(select, 2) == HASH_BYTES &&
+           memcmp(hash, sqlite3_column_blob(select, 2), HASH_BYTES) == 0;
+}
+
 enum status submission_source(struct db *db, const char *id, char **source, size_t *source_bytes,
                               struct error *err)
 {
-    static const char sql[] = "SELECT size_bytes, zstd FROM source WHERE sha256 ="
+    static const char sql[] = "SELECT size_bytes, zstd, sha256 FROM source WHERE sha256 ="
                               " (SELECT source FROM submission WHERE id = ?1)";
     struct sqlite3_stmt *select = NULL;
     char *text = NULL;
@@ -185,14 +201,59 @@ enum status submission_source(struct db *db, const char *id, char **source, size
     if (size_bytes <= SOURCE_MAX_BYTES) {
         text = xcalloc(1, size_bytes + 1);
     }
-    if (text == NULL || ZSTD_decompress(text, size_bytes, sqlite3_column_blob(select, 1),
-                                        (size_t)sqlite3_column_bytes(select, 1)) != size_bytes) {
+    if (text == NULL || !unpack(select, text, size_bytes)) {
         free(text);
         db_reset(select);
-        return error_set(err, ERR_INTERNAL, "the stored source of '%.*s' is damaged", ID_MAX, id);
+        return error_set(err, ERR_NOT_FOUND, "the stored source of '%.*s' is damaged", ID_MAX, id);
     }
     db_reset(select);
     *source = text;
     *source_bytes = size_bytes;
     return OK;
+}
+
+enum status submission_disqualify(struct db *db, const char *id, const char *reason,
+                                  struct error *err)
+{
+    static const char sql[] = "UPDATE submission SET disqualified = ?2 WHERE id = ?1";
+    struct sqlite3_stmt *update = NULL;
+    enum status status = db_prepare(db, sql, &update, err);
+
+    if (status != OK) {
+        return status;
+    }
+    db_bind_text(update, 1, id);
+    db_bind_text(update, 2, reason);
+    return db_run(db, update, NULL, err);
+}
+
+enum status submission_publish(struct db *db, const char *id, int64_t now_ms, struct error *err)
+{
+    static const char sql[] =
+        "UPDATE submission SET published_ms = ?2 WHERE id = ?1 AND published_ms = 0";
+    struct sqlite3_stmt *update = NULL;
+    enum status status = db_prepare(db, sql, &update, err);
+
+    if (status != OK) {
+        return status;
+    }
+    db_bind_text(update, 1, id);
+    sqlite3_bind_int64(update, 2, now_ms);
+    return db_run(db, update, NULL, err);
+}
+
+enum status submission_is_published(struct db *db, const char *id, bool *is_published,
+                                    struct error *err)
+{
+    static const char sql[] = "SELECT 1 FROM submission WHERE id = ?1 AND published_ms > 0";
+    struct sqlite3_stmt *select = NULL;
+    enum status status = db_prepare(db, sql, &select, err);
+
+    if (status != OK) {
+        return status;
+    }
+    db_bind_text(select, 1, id);
+    status = db_step(db, select, is_published, err);
+    db_reset(select);
+    return status;
 }

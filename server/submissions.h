@@ -31,6 +31,14 @@ struct submission_page {
 enum status submission_list(struct db *db, const struct submission_page *page,
                             struct submission *submissions, int *count, struct error *err);
 
-/* The text, owned by the caller and ended by a zero byte. */
+/* An admin's decisions; the submission is there. `reason` "": it is ranked again. */
+enum status submission_disqualify(struct db *db, const char *id, const char *reason,
+                                  struct error *err);
+enum status submission_publish(struct db *db, const char *id, int64_t now_ms, struct error *err);
+enum status submission_is_published(struct db *db, const char *id, bool *is_published,
+                                    struct error *err);
+
+/* The text, owned by the caller and ended by a zero byte. ERR_NOT_FOUND: no such submission, or
+ * what is stored of its source is damaged. */
 enum status submission_source(struct db *db, const char *id, char **source, size_t *source_bytes,
                               struct error *err);

@@ -2,16 +2,13 @@
 
 #include "common/json.h"
 #include "common/mem.h"
-#include "server/results.h"
 #include "server/service.h"
 #include "tasks/task.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 
-enum { WORLD_DEFAULT = 4 };
-
-static enum status find(const struct call *call, const struct task **task, struct error *err)
+enum status tasks_find(const struct call *call, const struct task **task, struct error *err)
 {
     *task = task_find(call->id);
     if (*task == NULL) {
@@ -94,7 +91,7 @@ enum status tasks_get(struct call *call, struct error *err)
 {
     struct buffer *answer = &call->http->answer;
     const struct task *task = NULL;
-    enum status status = find(call, &task, err);
+    enum status status = tasks_find(call, &task, err);
 
     if (status != OK) {
         return status;
@@ -110,9 +107,8 @@ enum status tasks_get(struct call *call, struct error *err)
     return OK;
 }
 
-/* The query's dtype, or bf16; it must be one of the task's. */
-static enum status read_dtype(const struct call *call, const struct task *task, enum dtype *dtype,
-                              struct error *err)
+enum status tasks_read_dtype(const struct call *call, const struct task *task, enum dtype *dtype,
+                             struct error *err)
 {
     const char *name = call_query(call, "dtype");
     int found = dtype_find(name == NULL ? dtype_name(DTYPE_BF16) : name);
@@ -129,81 +125,14 @@ enum status tasks_header(struct call *call, struct error *err)
 {
     const struct task *task = NULL;
     enum dtype dtype = DTYPE_BF16;
-    enum status status = find(call, &task, err);
+    enum status status = tasks_find(call, &task, err);
 
     if (status == OK) {
-        status = read_dtype(call, task, &dtype, err);
+        status = tasks_read_dtype(call, task, &dtype, err);
     }
     if (status == OK) {
         task_header_write(task, dtype, &call->http->answer);
         call_answer_text(call);
     }
-    return status;
-}
-
-static enum status read_board_key(const struct call *call, const struct task *task,
-                                  struct board_key *key, struct error *err)
-{
-    const char *device = call_query(call, "device");
-    int kind = device_kind_find(device == NULL ? "sim" : device);
-    enum status status = read_dtype(call, task, &key->dtype, err);
-
-    key->task_number = task_number(task);
-    key->world = WORLD_DEFAULT;
-    if (status == OK) {
-        status = call_query_int(call, "world", 1, WORLD_MAX, &key->world, err);
-    }
-    if (status == OK && !task_allows_world(task, key->world)) {
-        status = error_field(err, ERR_INVALID, "world", "task '%s' allows world %s, not %d",
-                             task_name(task), task_worlds_text(task), key->world);
-    }
-    if (status == OK && kind < 0) {
-        status = error_field(err, ERR_INVALID, "device",
-                             "no device '%.60s': give cuda, cuda-shared or sim", device);
-    }
-    key->device = (enum device_kind)kind;
-    return status;
-}
-
-static void write_board(const struct task *task, const struct board_key *key,
-                        const struct board_row *rows, int count, struct buffer *json)
-{
-    buffer_printf(json, "{\"task\":");
-    json_write_text(json, task_name(task), SIZE_MAX);
-    buffer_printf(json, ",\"world\":%d,\"dtype\":\"%s\",\"device\":\"%s\",\"rows\":[", key->world,
-                  dtype_name(key->dtype), device_kind_name(key->device));
-    for (int i = 0; i < count; i++) {
-        buffer_printf(json, "%s{\"rank\":%d,\"submission\":\"%s\",\"job\":\"%s\",",
-                      i > 0 ? "," : "", i + 1, rows[i].submission_id, rows[i].job_id);
-        write_text(json, "model", rows[i].model);
-        buffer_printf(json,
-                      ",\"accepted_ms\":%lld,\"peer_bytes\":", (long long)rows[i].accepted_ms);
-        json_write_integer(json, rows[i].peer_bytes);
-        buffer_printf(json, "}");
-    }
-    buffer_printf(json, "]}");
-}
-
-enum status tasks_board(struct call *call, struct error *err)
-{
-    const struct task *task = NULL;
-    struct board_key key = {0};
-    struct board_row *rows = NULL;
-    int count = 0;
-    enum status status = find(call, &task, err);
-
-    if (status == OK) {
-        status = read_board_key(call, task, &key, err);
-    }
-    if (status != OK) {
-        return status;
-    }
-    rows = xcalloc(BOARD_ROWS_MAX, sizeof rows[0]);
-    status = result_board(call->service->reader, &key, rows, BOARD_ROWS_MAX, &count, err);
-    if (status == OK) {
-        write_board(task, &key, rows, count, &call->http->answer);
-        call_answer_json(call, 200);
-    }
-    free(rows);
     return status;
 }

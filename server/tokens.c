@@ -137,3 +137,65 @@ enum status token_check(struct db *db, const char *text, int64_t now_ms, struct 
     *token = found;
     return OK;
 }
+
+/* Columns: id, role, name, node. */
+static void read_token(struct sqlite3_stmt *select, struct token *token)
+{
+    char role[NAME_MAX_BYTES];
+
+    db_column_text(select, 0, token->id, sizeof token->id);
+    db_column_text(select, 1, role, sizeof role);
+    token->role = (enum role)role_find(role);
+    db_column_text(select, 2, token->name, sizeof token->name);
+    db_column_text(select, 3, token->node, sizeof token->node);
+}
+
+enum status token_next(struct db *db, const char *after, struct token *token, int64_t *revoked_ms,
+                       struct error *err)
+{
+    static const char sql[] = "SELECT id, role, name, node, coalesce(revoked_ms, 0) FROM token"
+                              " WHERE id > ?1 ORDER BY id LIMIT 1";
+    struct sqlite3_stmt *select = NULL;
+    bool row = false;
+    enum status status = db_prepare(db, sql, &select, err);
+
+    if (status != OK) {
+        return status;
+    }
+    db_bind_text(select, 1, after);
+    status = db_step(db, select, &row, err);
+    if (status == OK && !row) {
+        return error_set(err, ERR_NOT_FOUND, "no token behind '%s'", after);
+    }
+    if (status == OK) {
+        read_token(select, token);
+        *revoked_ms = sqlite3_column_int64(select, 4);
+        db_reset(select);
+    }
+    return status;
+}
+
+enum status token_revoke(struct db *db, const char *id, int64_t now_ms, struct token *token,
+                         struct error *err)
+{
+    static const char sql[] = "UPDATE token SET revoked_ms = coalesce(revoked_ms, ?2)"
+                              " WHERE id = ?1 RETURNING id, role, name, node";
+    struct sqlite3_stmt *update = NULL;
+    bool row = false;
+    enum status status = db_prepare(db, sql, &update, err);
+
+    if (status != OK) {
+        return status;
+    }
+    db_bind_text(update, 1, id);
+    sqlite3_bind_int64(update, 2, now_ms);
+    status = db_step(db, update, &row, err);
+    if (status == OK && !row) {
+        return error_set(err, ERR_NOT_FOUND, "no token '%.*s'", TOKEN_ID_MAX, id);
+    }
+    if (status == OK) {
+        read_token(update, token);
+        db_reset(update);
+    }
+    return status;
+}

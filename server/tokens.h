@@ -37,3 +37,12 @@ enum status token_add(struct db *db, struct token *token, int64_t now_ms,
  * and how much of it was right, is not told, nor by the time it takes. */
 enum status token_check(struct db *db, const char *text, int64_t now_ms, struct token *token,
                         struct error *err);
+
+/* The token whose id comes next behind `after` (""), with when it was revoked (0: it is not).
+ * ERR_NOT_FOUND: there are no more. */
+enum status token_next(struct db *db, const char *after, struct token *token, int64_t *revoked_ms,
+                       struct error *err);
+
+/* From now on nobody may use it. Again: OK. ERR_NOT_FOUND: no such token. */
+enum status token_revoke(struct db *db, const char *id, int64_t now_ms, struct token *token,
+                         struct error *err);

@@ -316,6 +316,12 @@ static void test_a_board_shows_its_rows_or_that_there_are_none(void **state)
         "\"rank\":1,\"submission\":\"s\",\"job\":\"j\",\"model\":\"\",\"accepted_ms\":"
         "1700000000123,"
         "\"peer_bytes\":4096}]}";
+    static const char timed[] =
+        "{\"task\":\"allreduce\",\"world\":4,\"dtype\":\"bf16\",\"device\":\"cuda\","
+        "\"gpu\":\"H200\",\"rows\":[{\"rank\":1,\"submission\":\"s\",\"job\":\"j\",\"model\":\"\","
+        "\"accepted_ms\":1,\"peer_bytes\":4096,\"median_us\":12.5,\"speedup\":2,"
+        "\"is_verified\":true},{\"rank\":0,\"submission\":\"t\",\"job\":\"k\",\"model\":\"m\","
+        "\"accepted_ms\":1,\"peer_bytes\":4096,\"mark\":\"suspect\",\"reason\":\"floor\"}]}";
     struct buffer text = {0};
     struct error err = {0};
 
@@ -324,7 +330,16 @@ static void test_a_board_shows_its_rows_or_that_there_are_none(void **state)
     assert_string_equal(text.data, "allreduce, 4 ranks, bf16, sim: nothing accepted yet\n");
     text.size_bytes = 0;
     assert_int_equal(listing_board(one, strlen(one), &text, &err), OK);
-    assert_non_null(strstr(text.data, "   1  2023-11-14 22:13:20              4096  -"));
+    assert_non_null(strstr(text.data,
+                           "   1  2023-11-14 22:13:20            -        -              "
+                           "4096  -"));
+    text.size_bytes = 0;
+    assert_int_equal(listing_board(timed, strlen(timed), &text, &err), OK);
+    assert_non_null(strstr(text.data, "allreduce, 4 ranks, bf16, cuda, H200\n"));
+    assert_non_null(strstr(text.data, "       12.50    2.00x"));
+    assert_non_null(strstr(text.data, "  j  verified\n"));
+    assert_non_null(strstr(text.data, "   -  "));
+    assert_non_null(strstr(text.data, "  k  suspect: floor\n"));
     assert_int_equal(listing_board("", 0, &text, &err), ERR_PROTOCOL);
     buffer_release(&text);
 }

@@ -196,6 +196,8 @@ static void test_results_of_the_first_schema_get_their_facts(void **state)
     static const char untimed[] =
         "SELECT count(*) FROM result WHERE job = 'b' AND gpu = '' AND mechanisms = ''"
         " AND median_us = 0 AND NOT is_faster AND reason = 'tail' AND is_insecure";
+    static const char of_model[] = "SELECT count(*) FROM model_task WHERE model = 'm'"
+                                   " AND task = 1 AND gpu = 'G' AND median_us = 2.5";
     struct fixture *fixture = *state;
     struct error err = {0};
     struct db *db = NULL;
@@ -207,6 +209,7 @@ static void test_results_of_the_first_schema_get_their_facts(void **state)
     assert_int_equal(count(db, read_version), schema_migration_count);
     assert_int_equal(count(db, timed), 1);
     assert_int_equal(count(db, untimed), 1);
+    assert_int_equal(count(db, of_model), 1);
     db_close(db);
 }
 
