@@ -226,11 +226,12 @@ $(BUILD)/tests/samples.ptx $(BUILD)/tests/samples.o &: tests/fixtures/ptx/sample
 $(BUILD)/tests/samples_packed.o: tests/fixtures/ptx/samples.cu
 	@mkdir -p $(@D)
 	$(NVCC) $(samples_flags) -c $< -o $@
-# Runs in the place of nvcc.
-$(BUILD)/tests/compiler: tests/attacks/compiler.c
+# Run in the place of nvcc and of a rank.
+$(BUILD)/tests/compiler $(BUILD)/tests/stay: $(BUILD)/tests/%: tests/attacks/%.c
 	@mkdir -p $(@D)
 	$(CC) $(filter-out $(SAN_FLAGS) -MMD -MP,$(CFLAGS)) $< -o $@
 $(BUILD)/tests/test_attacks_compiler: | $(BUILD)/tests/compiler
+$(BUILD)/tests/test_kill: | $(BUILD)/tests/stay
 $(BUILD)/tests/test_ptx_samples: | $(BUILD)/tests/samples.ptx
 $(BUILD)/tests/test_fatbin: | $(BUILD)/tests/samples.o $(BUILD)/tests/samples_packed.o
 # The kernels of judge and ranks, where the simulator finds them.

@@ -220,6 +220,24 @@ static bool read_lines(struct selftest *test, enum sandbox_policy policy, const 
     return is_done;
 }
 
+/* Which layer it is that keeps a sandbox from starting, by what was said then. */
+static enum layer layer_of(const char *why)
+{
+    static const struct {
+        const char *text;
+        enum layer layer;
+    } signs[] = {{"filter", LAYER_SECCOMP},          {"seccomp", LAYER_SECCOMP},
+                 {"disable-userns", LAYER_USERNS},   {"max_user_namespaces", LAYER_USERNS},
+                 {"become another user", LAYER_UID}, {"enter the cgroup", LAYER_CGROUP}};
+
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        if (strstr(why, signs[i].text) != NULL) {
+            return signs[i].layer;
+        }
+    }
+    return LAYER_NAMESPACES;
+}
+
 static void judge_probe(struct selftest *test, int index)
 {
     struct probe *probe = &test->probes[index];
@@ -234,14 +252,7 @@ static void judge_probe(struct selftest *test, int index)
             xasprintf("the sandbox of %s does not start: %.*s", sandbox_policy_name(probed[index]),
                       SHOWN_MAX, text.data == NULL ? "no output" : text.data);
         why[strcspn(why, "\n")] = 0;
-        bool is_filter = strstr(why, "filter") != NULL || strstr(why, "seccomp") != NULL;
-        bool is_userns =
-            strstr(why, "disable-userns") != NULL || strstr(why, "max_user_namespaces") != NULL;
-        add_missing(test,
-                    is_filter   ? LAYER_SECCOMP
-                    : is_userns ? LAYER_USERNS
-                                : LAYER_NAMESPACES,
-                    why);
+        add_missing(test, layer_of(why), why);
     } else if (index == PROBES - 1 && !probe->hit_memory) {
         add_missing(test, LAYER_CGROUP, "memory is not limited");
     } else if (index == PROBES - 1 && !probe->hit_processes) {
