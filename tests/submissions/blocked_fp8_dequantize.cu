@@ -21,9 +21,11 @@ struct call {
 /* The same block of all ranks has come so far. */
 static __device__ void meet(const struct call &call, uint32_t epoch)
 {
-    __threadfence_system();
+    if (call.world > 1) {
+        __threadfence_system();
+    }
     __syncthreads();
-    if (threadIdx.x < call.world) {
+    if (call.world > 1 && threadIdx.x < call.world) {
         int peer = threadIdx.x;
         uint32_t *theirs =
             (uint32_t *)call.signal.peer[peer] + blockIdx.x * PKB_RANKS_MAX + call.rank;
@@ -43,26 +45,75 @@ static __device__ float decoded(uint8_t code)
     return __half2float(__half(__nv_cvt_fp8_to_halfraw(code, __NV_E4M3)));
 }
 
-static __device__ float product(const struct call &call, int source, int64_t i)
+/* A rank's block of the inputs, and of the output. */
+struct part {
+    const char *y, *s;
+    float *out;
+};
+
+static __device__ struct part part_of(const struct call &call, int source)
 {
     int64_t offset = (source - call.rank) * call.stride_bytes;
-    const char *y = call.y + offset;
     const char *s = call.s + offset;
 
+    return {call.y + offset, s, call.out + source * call.block};
+}
+
+static __device__ float scale_at(const struct call &call, const struct part &part, int64_t i)
+{
+    int64_t at = call.block >> 31 == 0 ? (uint32_t)i / (uint32_t)call.length : i / call.length;
+
+    return call.is_coded ? ((const float *)part.s)[at] : (float)((const pkb_t *)part.s)[at];
+}
+
+static __device__ void dequantise_one(const struct call &call, const struct part &part, int64_t i)
+{
+    float y =
+        call.is_coded ? decoded(((const uint8_t *)part.y)[i]) : (float)((const pkb_t *)part.y)[i];
+
+    part.out[i] = y * scale_at(call, part, i);
+}
+
+struct alignas(4 * sizeof(pkb_t)) four {
+    pkb_t at[4];
+};
+
+/* Elements [i, i + 4), which have one scale. */
+static __device__ void dequantise_four(const struct call &call, const struct part &part, int64_t i)
+{
+    float scale = scale_at(call, part, i);
+    float y[4];
+
     if (call.is_coded) {
-        return decoded(((const uint8_t *)y)[i]) * ((const float *)s)[i / call.length];
+        uint32_t codes = ((const uint32_t *)part.y)[i / 4];
+        for (int k = 0; k < 4; k++) {
+            y[k] = decoded((uint8_t)(codes >> (8 * k)));
+        }
+    } else {
+        struct four own = ((const struct four *)part.y)[i / 4];
+        for (int k = 0; k < 4; k++) {
+            y[k] = (float)own.at[k];
+        }
     }
-    return (float)((const pkb_t *)y)[i] * (float)((const pkb_t *)s)[i / call.length];
+    ((float4 *)part.out)[i / 4] =
+        make_float4(y[0] * scale, y[1] * scale, y[2] * scale, y[3] * scale);
 }
 
 static __global__ void dequantise(struct call call)
 {
+    int64_t first = blockIdx.x * THREADS + threadIdx.x;
+    bool is_quick = call.block % 4 == 0 && call.length % 4 == 0 &&
+                    ((uintptr_t)call.y % 16 | (uintptr_t)call.out % 16) == 0;
+
     meet(call, call.epoch + 1); /* peers' inputs are there */
     for (int step = 0; step < call.world; step++) {
-        int source = (call.rank + step) % call.world;
-        for (int64_t i = blockIdx.x * THREADS + threadIdx.x; i < call.block;
-             i += BLOCKS * THREADS) {
-            call.out[source * call.block + i] = product(call, source, i);
+        struct part part = part_of(call, (call.rank + step) % call.world);
+#pragma unroll 4
+        for (int64_t i = first * 4; is_quick && i < call.block; i += BLOCKS * THREADS * 4) {
+            dequantise_four(call, part, i);
+        }
+        for (int64_t i = first; !is_quick && i < call.block; i += BLOCKS * THREADS) {
+            dequantise_one(call, part, i);
         }
     }
     meet(call, call.epoch + 2); /* this rank's inputs have been read */

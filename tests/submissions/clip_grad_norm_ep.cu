@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { THREADS = 256, BLOCKS = 128, TENSORS = 4 };
+enum { THREADS = 256, BLOCKS = 128, TENSORS = 4, PIECE = 16 / sizeof(pkb_t) };
 
 struct call {
     struct pkb_symm slots, signal;
@@ -52,22 +52,62 @@ static __device__ float sum_block(float sum)
     return total;
 }
 
-static __device__ float load(const struct call &call, int tensor, int64_t i)
+static __device__ float value(const struct call &call, int tensor, pkb_t element)
 {
-    float x = (float)call.in[tensor][i];
+    float x = (float)element;
 
     return (float)(pkb_t)(x / call.divisor[tensor]); /* rounded before it counts */
 }
 
+/* Elements [i, i + PIECE) of a gradient, zeros beyond its end. */
+static __device__ void load(const struct call &call, int tensor, int64_t i, float *x)
+{
+    const pkb_t *from = call.in[tensor] + i;
+    alignas(16) pkb_t own[PIECE];
+
+    if (i + PIECE <= call.count[tensor] && (uintptr_t)from % 16 == 0) {
+        *(uint4 *)own = *(const uint4 *)from;
+    } else {
+        for (int k = 0; k < PIECE; k++) {
+            own[k] = i + k < call.count[tensor] ? from[k] : (pkb_t)0.0F;
+        }
+    }
+    for (int k = 0; k < PIECE; k++) {
+        x[k] = value(call, tensor, own[k]);
+    }
+}
+
+static __device__ void store(const struct call &call, int t, int64_t i, const float *x, float scale)
+{
+    pkb_t *to = call.out[t] + i;
+    alignas(16) pkb_t own[PIECE];
+
+    for (int k = 0; k < PIECE; k++) {
+        own[k] = (pkb_t)(scale * x[k]);
+    }
+    if (i + PIECE <= call.count[t] && (uintptr_t)to % 16 == 0) {
+        *(uint4 *)to = *(const uint4 *)own;
+        return;
+    }
+    for (int k = 0; k < PIECE && i + k < call.count[t]; k++) {
+        to[k] = own[k];
+    }
+}
+
 static __device__ float sum_powers(const struct call &call)
 {
+    int64_t first = (blockIdx.x * THREADS + threadIdx.x) * PIECE;
     float sum = 0;
 
     for (int t = 0; t < TENSORS; t++) {
-        for (int64_t i = blockIdx.x * THREADS + threadIdx.x; i < call.count[t];
-             i += BLOCKS * THREADS) {
-            float x = fabsf(load(call, t, i));
-            sum += call.p == 2 ? x * x : call.p == 1 ? x : powf(x, call.p);
+#pragma unroll 4
+        for (int64_t i = first; i < call.count[t]; i += BLOCKS * THREADS * PIECE) {
+            float x[PIECE];
+            load(call, t, i, x);
+            for (int k = 0; k < PIECE; k++) {
+                float y = fabsf(x[k]);
+                sum += call.p == 2 ? y * y : call.p == 1 ? y : powf(y, call.p);
+            }
         }
     }
     return sum_block(sum);
@@ -127,9 +167,12 @@ static __global__ void clip(struct call call)
         *call.total_norm = norm;
     }
     for (int t = 0; t < TENSORS; t++) {
-        for (int64_t i = blockIdx.x * THREADS + threadIdx.x; i < call.count[t];
-             i += BLOCKS * THREADS) {
-            call.out[t][i] = (pkb_t)(scale * load(call, t, i));
+#pragma unroll 4
+        for (int64_t i = (blockIdx.x * THREADS + threadIdx.x) * PIECE; i < call.count[t];
+             i += BLOCKS * THREADS * PIECE) {
+            float x[PIECE];
+            load(call, t, i, x);
+            store(call, t, i, x, scale);
         }
     }
 }
