@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SOURCE_BYTES = 64 * 1024, BUILD_MS = 60000, RUN_MS = 60000, STALL_MS = 8000 };
+enum { SOURCE_BYTES = 64 * 1024, BUILD_MS = 60000, RUN_MS = 60000, STALL_MS = 20000 };
 
 /* Small, so that an attack on them costs little. */
 static const struct cgroup_limits limits = {.memory_bytes = 512 << 20, .processes = 64};
@@ -228,7 +228,8 @@ void attacks_run(int library, struct result *result)
                                              .world = 1,
                                              .dtype = DTYPE_BF16,
                                              .device = device(),
-                                             .seed = ATTACKS_SEED},
+                                             .seed = ATTACKS_SEED,
+                                             .stall_ms = STALL_MS},
                                      .schedule_seed = 1,
                                      .fuel = UINT64_C(1000000000)};
     require(running_start(&running, &options, &times, on_done, &is_done, &err), &err);

@@ -31,6 +31,7 @@ struct running {
     pid_t ranks_init;             /* the first process of the ranks' sandbox */
     int64_t started_ms, progress_ms, end_by_ms;
     struct standstill standstill;
+    bool is_simulated;
     bool is_stopping;
     bool is_killed; /* whatever ends now was ended by this process */
 };
@@ -141,7 +142,8 @@ static void take_end(struct running *running, const struct box_event *event)
                                          evidence->judge->rank == event->program - LAUNCH_RANK_0)) {
         /* Any other rank was told that the job is over, by the end of the judge. */
         evidence->rank[event->program - LAUNCH_RANK_0] = ending;
-        evidence->crashed_first |= evidence->device == NULL && !evidence->device_ending.has_ended;
+        evidence->crashed_first |= evidence->device == NULL &&
+                                   (!running->is_simulated || !evidence->device_ending.has_ended);
         if (evidence->judge != NULL && !hearing_awaits_an_end(&running->hearing)) {
             begin_stop(running);
         } else if (running->end_by_ms == 0) {
@@ -305,7 +307,8 @@ enum status running_start(struct running **running, const struct launch_options 
     made->done = done;
     made->context = context;
     made->evidence.world = made->launch.world;
-    if (options->job.device != DEVICE_SIM) { /* a real device reports nothing */
+    made->is_simulated = options->job.device == DEVICE_SIM;
+    if (!made->is_simulated) { /* a real device reports nothing */
         made->evidence.device_ending.has_ended = true;
         made->evidence.device_end = &made->hearing.device_end;
     }
