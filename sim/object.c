@@ -66,6 +66,10 @@ enum status object_open(struct object **object, const struct object_request *req
         status = error_set(err, ERR_LIMIT, "cannot map %lu bytes: %m", size_bytes);
         goto out;
     }
+    if (made->memory_fd < 0 && size_bytes >= WIRE_GRANULARITY_BYTES) {
+        /* One fault for 2 MiB, where the system has such pages. */
+        (void)madvise(bytes, size_bytes, MADV_HUGEPAGE);
+    }
     made->host = bytes;
     made->allocation = (uint32_t)payer->index << 24 | payer->allocations++;
     payer->memory_bytes += size_bytes;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 enum {
-    IDLE_ROUNDS = 8,
+    IDLE_ROUNDS = 4,
     FAST_ROUNDS = 64,  /* of an idle machine; then one per idle_pause_ns */
     PAUSE_ROUNDS = 32, /* after so many the pause doubles */
     PAUSE_DOUBLINGS_MAX = 8,

@@ -20,8 +20,8 @@ enum {
     SECOND_BATCH_CALLS = 2,
     RUN_CALLS = FIRST_BATCH_CALLS + SECOND_BATCH_CALLS,
     SETTLE_MS = 1000,
-    LINGER_TURNS = 24, /* more than a simulator takes to see that everybody waits */
-    HOLD_TURNS = 12,   /* enough for that, and fewer than it takes to prove a deadlock */
+    LINGER_TURNS = 12, /* more than a simulator takes to see that everybody waits */
+    HOLD_TURNS = 6,    /* enough for that, and fewer than it takes to prove a deadlock */
     HOLD_STEPS = 3,    /* without news of any rank */
     HOLD_STEPS_MAX = 64,
     TURN_MS = 1,          /* on hardware, where no device has to see that the judge waits */

@@ -193,6 +193,25 @@ static bool reap(struct keeper *keeper, int flags)
     return true;
 }
 
+static bool has_children(void)
+{
+    siginfo_t info;
+
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+/* Has a child that was started here, and killed by its number, not ended yet? */
+static bool awaits_own(const struct keeper *keeper)
+{
+    for (int i = 0; i < keeper->group_count; i++) {
+        const struct group *group = &keeper->groups[i];
+        if (group->wrapper != 0 || (group->control < 0 && keeper->pids[group->first] != 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void kill_all(struct keeper *keeper)
 {
     for (int i = 0; i < keeper->group_count; i++) {
@@ -206,10 +225,13 @@ static void kill_all(struct keeper *keeper)
             kill_session(keeper->pids[group->first]);
         }
     }
+    while (awaits_own(keeper) && reap(keeper, 0)) {
+    }
     /* Who dies hands its children to us, so look again after each. */
-    do {
+    while (has_children()) {
         kill_children();
-    } while (reap(keeper, 0));
+        (void)reap(keeper, 0);
+    }
     for (int i = 0; i < keeper->group_count; i++) {
         if (keeper->groups[i].sandbox != NULL) {
             tell_hits(keeper, &keeper->groups[i]);
