@@ -29,7 +29,9 @@ enum {
     SANDBOX_WORDS_MAX = 160,
     SANDBOX_FDS_MAX = 16,
     SANDBOX_SLOTS_MAX = 256,
-    SANDBOX_UID_BASE = 64000, /* four users a slot, from here on, unless the node says otherwise */
+    /* Four users a slot, from here on, unless the node says otherwise: past those that systemd
+     * gives to services (61184 to 65519), before those of subordinate users (100000). */
+    SANDBOX_UID_BASE = 66000,
 };
 
 const char *sandbox_policy_name(enum sandbox_policy policy);

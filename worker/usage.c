@@ -30,7 +30,7 @@ const char worker_usage[] =
     "  --run-ms N            a job may run so long (300000)\n"
     "  --bwrap FILE          bubblewrap (/usr/bin/bwrap)\n"
     "  --slot-uid-base N     the first of the users that programs of jobs run as, four a job "
-    "(64000)\n"
+    "(66000)\n"
     "  --insecure=LAYER,...  do without these layers of the sandbox; results say so and are not "
     "ranked\n"
     "  --kmsg FILE           the kernel's log, watched for errors of GPUs; none: only the "

@@ -191,7 +191,7 @@ report "$([ "$(ended_as "$waiting")" = "done accepted node1" ] && echo true)" \
 # ---- a full disk, and what a killed worker leaves ----
 kill "$worker"
 wait "$worker" || true
-setpriv --reuid 64400 --regid 64400 --clear-groups sleep 1000 &
+setpriv --reuid 66400 --regid 66400 --clear-groups sleep 1000 &
 leftover=$!
 node_start node1 --disk-free-mib 2000000000
 worker=$started
