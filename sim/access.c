@@ -3,8 +3,8 @@
 #include <immintrin.h>
 #include <string.h>
 
-#include "sim/defined.h"
 #include "sim/exec.h"
+#include "sim/look.h"
 #include "sim/schedule.h"
 
 /* Lanes that take no part get the address of one that does. */
@@ -415,7 +415,7 @@ bool access_resolve(struct warp *warp, const struct insn *insn, uint32_t mask,
             return false;
         }
     }
-    defined_look(warp, insn, mask, request, access);
+    access_look(warp, insn, mask, request, access);
     if (request->kind != ACCESS_LOAD && (access->region || access->is_mixed)) {
         access->writer = engine_writer(warp, insn);
     }
@@ -469,7 +469,7 @@ uint8_t *access_place(struct warp *warp, const struct insn *insn, int lane,
     if (!resolve_lane(warp, insn, lane, request, &access)) {
         return NULL;
     }
-    defined_look(warp, insn, 1u << lane, request, &access);
+    access_look(warp, insn, 1u << lane, request, &access);
     if (request->kind != ACCESS_LOAD) {
         access.writer = access.regions[lane] ? engine_writer(warp, insn) : 0;
         access_wrote(warp, &access, 1u << lane, request->size_bytes);

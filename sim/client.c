@@ -55,6 +55,8 @@ void client_close(struct client *client)
     object_forget_payer(client->machine, client);
     space_close(client->space);
     buffer_release(&client->output);
+    free(client->host);
+    free(client->queued_before);
     for (int i = 0; i < client->refused_count; i++) {
         free(client->refused[i]);
     }

@@ -87,6 +87,7 @@ struct warp {
     struct grid *grid;
     struct engine *engine;
     struct space *space;
+    struct work_order *order;        /* NULL: it is not followed */
     uint64_t (*traffic)[MECHANISMS]; /* [owner][MECHANISMS] of the device; NULL: not counted */
     uint32_t index;                  /* in the CTA */
     struct async_copy *copies;       /* in the order in which they were issued */
@@ -122,7 +123,13 @@ struct cta {
 };
 
 /* What is reported of an instruction once for each device. */
-enum noted { NOTED_UNDEFINED = 1, NOTED_BARRIER = 2, NOTED_MEMBERS = 4, NOTED_LANES = 8 };
+enum noted {
+    NOTED_UNDEFINED = 1,
+    NOTED_BARRIER = 2,
+    NOTED_MEMBERS = 4,
+    NOTED_LANES = 8,
+    NOTED_ORDER = 16
+};
 
 /* A kernel ready to run: handlers are in its insns, constants broadcast. */
 struct bound {
@@ -208,6 +215,7 @@ struct engine {
     uint32_t writer_count, writer_capacity;
     struct note *notes;
     uint32_t note_count;
+    struct order_state *order; /* of all work; made with the engine */
     uint64_t random;
     uint64_t serial;
     uint64_t instructions;

@@ -59,8 +59,16 @@ bool capture_is_on(uint64_t stream)
     return is_on;
 }
 
+/* Tells the simulator what the program did wrong. */
+static void tell(const struct capture *capture, CUresult result)
+{
+    (void)link_send(&(struct wire_request){
+        .op = WIRE_CAPTURE_SPOILT, .stream = capture->origin, .spoilt.result = (int32_t)result});
+}
+
 static CUresult spoil(struct capture *capture, CUresult result)
 {
+    tell(capture, result);
     capture->spoilt = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     return result;
 }
@@ -379,11 +387,13 @@ static CUresult end(uint64_t stream, CUgraph *graph)
     }
     if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED &&
         !pthread_equal(capture->thread, pthread_self())) {
+        tell(capture, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
         return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     }
     CUresult result = capture->spoilt;
     if (!result && !is_joined(capture, tail)) {
         result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+        tell(capture, result);
     }
     *graph = result ? NULL : capture->graph;
     if (result) {

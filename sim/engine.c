@@ -7,6 +7,7 @@
 
 #include "common/mem.h"
 #include "sim/exec.h"
+#include "sim/order.h"
 #include "sim/schedule.h"
 
 enum { NOTES_MAX = 256 };
@@ -49,6 +50,8 @@ struct engine *engine_open(const struct engine_options *options)
     engine->writer_capacity = 64;
     engine->writers = xcalloc(engine->writer_capacity, sizeof(*engine->writers));
     engine->writer_count = 1; /* 0: nobody */
+    engine->order = xcalloc(1, sizeof(*engine->order));
+    engine->order->lane_count = 1;
     return engine;
 }
 
@@ -74,8 +77,14 @@ void engine_close(struct engine *engine)
         free(engine->notes[i].message);
     }
     free(engine->notes);
+    free(engine->order);
     free(engine->writers);
     free(engine);
+}
+
+struct order_state *engine_order(struct engine *engine)
+{
+    return engine->order;
 }
 
 /* ---- who wrote ---- */

@@ -103,6 +103,7 @@ void module_close(struct module *module);
 const char *module_unsupported(struct module *module, const struct kernel *kernel);
 
 /* ---- grids ---- */
+struct work_order;
 struct launch {
     const struct kernel *kernel;
     struct module *module;
@@ -111,9 +112,10 @@ struct launch {
     uint32_t grid[3], block[3];
     uint32_t dynamic_shared_bytes;
     bool is_cooperative;
-    bool is_nccl;       /* its traffic counts as NCCL's */
-    uint32_t call;      /* the pkb_run of its process in which it was queued, from 0 */
-    const void *params; /* kernel->param_bytes, copied */
+    bool is_nccl;             /* its traffic counts as NCCL's */
+    uint32_t call;            /* the pkb_run of its process in which it was queued, from 0 */
+    const void *params;       /* kernel->param_bytes, copied */
+    struct work_order *order; /* order.h; lives as long as the grid; NULL: it is not followed */
 };
 /* Checks what a driver checks (sizes, shared memory, cooperative fit): ERR_INVALID. A kernel that
  * cannot be simulated: ERR_UNAVAILABLE with its `unsupported` text. */

@@ -4,6 +4,7 @@
  */
 #include "sim/exec.h"
 #include "sim/half.h"
+#include "sim/look.h"
 #include "sim/schedule.h"
 
 #include <string.h>
@@ -232,6 +233,9 @@ static void write_replicas(struct warp *warp, const struct insn *insn, const str
         uint64_t old = read_element(replica + at, kind->size_bytes);
         uint64_t combined = insn->op == OP_MULTIMEM_RED ? kind->combine(insn, old, value) : value;
         memcpy(replica + at, &combined, kind->size_bytes);
+        if (warp->order && insn->sem != SEM_WEAK) {
+            order_replica(warp, target->region->replicas[i], replica + at, true);
+        }
         if (memcmp(&combined, &old, kind->size_bytes) != 0) {
             warp->engine->changes++;
             memory_note(target->region->replicas[i], replica + at, kind->size_bytes, writer);

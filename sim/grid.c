@@ -112,6 +112,7 @@ static void warp_prepare(struct cta *cta, struct warp *warp, uint32_t index)
     warp->engine = grid->engine;
     warp->space = grid->launch.space;
     warp->traffic = is_counted ? device->traffic : NULL;
+    warp->order = grid->launch.order;
     warp->index = index;
     memset(warp->commits, 0, sizeof(warp->commits));
     memset(warp->predicates, 0, kernel->predicate_count * sizeof(uint32_t));

@@ -1,6 +1,7 @@
 #include "sim/request.h"
 
 #include "common/log.h"
+#include "sim/lanes.h"
 #include "sim/report.h"
 #include "sim/stream.h"
 
@@ -154,6 +155,7 @@ static const struct {
     [WIRE_HOST_DONE] = {request_work, false},
     [WIRE_WRITE_VALUE] = {request_work, false},
     [WIRE_WAIT_VALUE] = {request_work, false},
+    [WIRE_CAPTURE_SPOILT] = {request_work, true},
 };
 
 static bool is_valid(const struct channel *channel)
@@ -327,6 +329,9 @@ void request_finish(struct channel *channel)
     }
     if (!result && !is_ready) {
         result = CUDA_ERROR_NOT_READY;
+    }
+    if (!result) {
+        lanes_wait(channel);
     }
     if (!result && waiting->free_address &&
         region_remove(channel->client, waiting->free_address, &err)) {

@@ -2,6 +2,7 @@
 #include "sim/request.h"
 
 #include "common/mem.h"
+#include "sim/report.h"
 #include "sim/stream.h"
 #include "sim/work.h"
 
@@ -226,6 +227,55 @@ static int handle_event(struct channel *channel, struct wire_reply *reply)
     }
 }
 
+/* What spoils a capture, by the CUresult. */
+static const struct {
+    int result;
+    const char *error, *text;
+} misuses[] = {
+    {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "cudaErrorStreamCaptureUnsupported",
+     "a call that waits for a stream or the device, asks whether they are done, or allocates "
+     "memory "
+     "was made"},
+    {CUDA_ERROR_STREAM_CAPTURE_MERGE, "cudaErrorStreamCaptureMerge",
+     "a stream waited for an event of another capture"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNMATCHED, "cudaErrorStreamCaptureUnmatched",
+     "the capture was ended on another stream than the one that it began on"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "cudaErrorStreamCaptureUnjoined",
+     "a stream that the capture had forked was not joined before its end"},
+    {CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "cudaErrorStreamCaptureIsolation",
+     "a stream waited for an event that was recorded outside of the capture"},
+    {CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, "cudaErrorStreamCaptureImplicit",
+     "the legacy default stream was used, for which a blocking stream waits"},
+    {CUDA_ERROR_CAPTURED_EVENT, "cudaErrorCapturedEvent",
+     "the host waited for an event that the capture had recorded, or asked for it"},
+    {CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, "cudaErrorStreamCaptureWrongThread",
+     "the capture was ended by another thread than the one that began it"},
+};
+
+/* Each kind of misuse is told once. */
+static int handle_spoilt(struct channel *channel)
+{
+    struct client *client = channel->client;
+    const struct wire_request *request = &channel->request;
+    const struct stream *stream = stream_find(client, request->stream, request->device);
+
+    for (size_t i = 0; i < sizeof misuses / sizeof *misuses; i++) {
+        if (misuses[i].result != request->spoilt.result) {
+            continue;
+        }
+        if (stream && !(client->misuses >> i & 1)) {
+            client->misuses |= 1u << i;
+            char *message =
+                xasprintf("%s while stream %d of the process was captured: %s (pkb_run %u)",
+                          misuses[i].text, stream->number, misuses[i].error, client->calls + 1);
+            report_finding(client, "capture_misuse", message);
+            free(message);
+        }
+        return CUDA_SUCCESS;
+    }
+    return CUDA_SUCCESS; /* it ran out of memory: no misuse */
+}
+
 int request_work(struct channel *channel, struct wire_reply *reply)
 {
     struct client *client = channel->client;
@@ -251,6 +301,8 @@ int request_work(struct channel *channel, struct wire_reply *reply)
         return REQUEST_WAITS;
     case WIRE_HOST_DONE:
         return handle_host_done(channel);
+    case WIRE_CAPTURE_SPOILT:
+        return handle_spoilt(channel);
     case WIRE_DEVICE_SYNC:
         channel->waiting = (struct waiting){
             .kind = WAIT_DEVICE, .device = request->device, .sequence = client->sequence};

@@ -7,6 +7,7 @@
 
 #include "common/mem.h"
 #include "sim/core.h"
+#include "sim/look.h"
 #include "sim/schedule.h"
 #include "sim/stale.h"
 
@@ -78,6 +79,7 @@ static void memory_close(struct engine *engine, struct memory *memory)
         engine->shadow_bytes -= shadow_bytes(memory);
     }
     flags_release(memory->flags);
+    order_forget(memory->order);
     free(memory);
 }
 

@@ -22,6 +22,7 @@ struct memory {
     bool is_whole;       /* every word has a writer */
     uint64_t checks;     /* of that: defined.c */
     struct flags *flags; /* words that are written as flags: stale.c; NULL: none */
+    struct order *order; /* who touched it: order.c; NULL: nobody whose order is followed */
     int references;
     struct memory *next;
 };

@@ -2,6 +2,7 @@
 
 #include "common/mem.h"
 #include "sim/client.h"
+#include "sim/lanes.h"
 #include "sim/machine.h"
 #include "sim/report.h"
 #include "sim/work.h"
@@ -27,6 +28,7 @@ struct stream *stream_open(struct client *client, int device, uint32_t flags)
     *stream = (struct stream){.client = client,
                               .device = device,
                               .is_legacy = is_legacy,
+                              .number = is_legacy ? 0 : ++client->streams_made,
                               .is_blocking = !is_legacy && !(flags & WIRE_STREAM_NON_BLOCKING)};
     if (!is_legacy) {
         stream->id = handles_add(&client->handles, HANDLE_STREAM, stream);
@@ -55,6 +57,7 @@ struct stream *stream_find(struct client *client, uint64_t id, int device)
 void event_release(struct event *event)
 {
     if (event && --event->references == 0) {
+        free(event->clock);
         free(event);
     }
 }
@@ -77,6 +80,8 @@ void item_release(struct client *client, struct item *item)
     }
     free(item->bytes);
     event_release(item->event);
+    free(item->order);
+    free(item->queued);
     free(item);
 }
 
@@ -117,6 +122,7 @@ static void drop_head(struct stream *stream)
     }
     stream->item_count--;
     stream->done_sequence = item->sequence;
+    lanes_end(stream, item);
     item_release(stream->client, item);
 }
 
@@ -137,6 +143,7 @@ static void stream_close(struct stream *stream)
     }
     *link = stream->next;
     stream_clear(stream);
+    lanes_close(stream);
     free(stream);
 }
 
@@ -233,18 +240,15 @@ static const struct item *first_left(const struct stream *stream, uint64_t seque
 /* Reports what was queued before `end` on other streams and is not done, the first of each. */
 static void report_left(struct client *client, const struct stream *stream, const struct item *end)
 {
-    int number = 0; /* of the streams, in the order of their making */
-
     for (const struct stream *other = client->streams; other; other = other->next) {
         const struct item *left = other == stream ? NULL : first_left(other, end->sequence);
-        number += !other->is_legacy;
         if (!left) {
             continue;
         }
         const struct kernel *kernel = left->launch.kernel;
         const char *name = !kernel ? "" : kernel->demangled ? kernel->demangled : kernel->name;
         char *where = other->is_legacy ? xstrdup("the legacy default stream")
-                                       : xasprintf("stream %d of the process", number);
+                                       : xasprintf("stream %d of the process", other->number);
         char *message = xasprintf(
             "%s%s%s on %s was %s when the work on ctx->stream was done: it was not joined "
             "to it",
@@ -261,6 +265,7 @@ static int run_head(struct stream *stream)
     if (stream->head->is_call_end) {
         report_left(stream->client, stream, stream->head);
     }
+    lanes_start(stream, stream->head);
     int result = work_run(stream->client, stream->head);
 
     if (!is_running(stream->head)) {
@@ -276,6 +281,7 @@ int stream_push(struct stream *stream, struct item *item)
     item->sequence = ++client->sequence;
     item->launch.call = client->calls;
     client->calls += item->is_call_end;
+    lanes_queue(stream, item);
     if (stream->tail) {
         stream->tail->next = item;
     } else {

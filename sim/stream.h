@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "sim/engine.h"
+#include "sim/order.h"
 #include "sim/wire.h"
 
 #include <stdbool.h>
@@ -32,6 +33,7 @@ struct event {
     struct wire_key key;          /* zero: not exported */
     uint64_t recorded, completed; /* numbers of records */
     int64_t time_ns;              /* of the last completed record */
+    struct clock *clock;          /* what was before that; NULL: not known */
 };
 
 enum item_kind {
@@ -64,6 +66,8 @@ struct item {
     uint64_t address;
     struct event *event; /* one reference */
     uint64_t record;
+    struct work_order *order; /* owned; NULL: not followed */
+    struct clock *queued;     /* of the end of a pkb_run: the last numbers of all lanes; owned */
 };
 
 struct stream {
@@ -76,6 +80,9 @@ struct stream {
     struct item *head, *tail;
     int item_count;
     uint64_t done_sequence; /* every item up to here is done */
+    int number;             /* of those that the process made, from 1; 0: a legacy one */
+    int lane;               /* order.h; 0: none yet */
+    struct clock *clock;    /* what is done before its next item; with the lane */
 };
 
 /* Made with the client: the legacy stream of each device. */

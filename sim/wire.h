@@ -92,7 +92,8 @@ enum {
     X(HOST_DONE, "")                                                                               \
     X(WRITE_VALUE, "cuStreamWriteValue")                                                           \
     X(WAIT_VALUE, "cuStreamWaitValue")                                                             \
-    X(AWAIT, "the judge")
+    X(AWAIT, "the judge")                                                                          \
+    X(CAPTURE_SPOILT, "cudaStreamEndCapture")
 
 enum wire_op {
 #define X(name, call) WIRE_##name,
@@ -177,6 +178,9 @@ struct wire_host { /* HOST_QUEUE HOST_DONE: a function of the client's, by its o
                       of the client waits in HOST_NEXT for the next one whose turn has come */
     uint64_t function;
 };
+struct wire_spoilt { /* CAPTURE_SPOILT: the capture that began on the stream */
+    int32_t result;  /* CUresult that says why */
+};
 struct wire_stream_options { /* STREAM_CREATE; EVENT_CREATE: flags */
     uint32_t flags;
     int32_t priority;
@@ -202,6 +206,7 @@ struct wire_request {
         struct wire_event event;
         struct wire_value value;
         struct wire_host host;
+        struct wire_spoilt spoilt;
         struct wire_stream_options options;
     };
 };

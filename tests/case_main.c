@@ -215,8 +215,11 @@ static bool run(const struct cuda_case *tested, struct outcome *outcome)
     size_t size_bytes = fread(outcome->text, 1, sizeof outcome->text - 1, output);
     outcome->text[size_bytes] = '\0';
     (void)fclose(output);
-    if (!good || (tested->report && !is_hardware() &&
-                  (!outcome->report.data || !strstr(outcome->report.data, tested->report)))) {
+    if (!good ||
+        (tested->report && !is_hardware() &&
+         (!outcome->report.data || !strstr(outcome->report.data, tested->report))) ||
+        (tested->absent && !is_hardware() && outcome->report.data &&
+         strstr(outcome->report.data, tested->absent))) {
         print_message("%s%s", outcome->report.data ? outcome->report.data : "", outcome->text);
         good = false;
     }

@@ -18,6 +18,7 @@ struct cuda_case {
     /* On the simulator only: what pkb-simd's report must contain, NULL: anything; and how often the
      * case runs, with the machine loaded, and the report must be the same. */
     const char *report;
+    const char *absent; /* what the report must not contain; NULL: nothing */
     int repeats;
     uint64_t fuel;
     int exit_status; /* of every rank */

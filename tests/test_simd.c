@@ -4,5 +4,7 @@
 
 extern const struct cuda_case cases_of_reports[];
 extern const struct cuda_case cases_of_hostility[];
+extern const struct cuda_case cases_of_streams[];
 
-const struct cuda_case *const case_lists[] = {cases_of_reports, cases_of_hostility, NULL};
+const struct cuda_case *const case_lists[] = {cases_of_reports, cases_of_hostility,
+                                              cases_of_streams, NULL};
