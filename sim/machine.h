@@ -94,18 +94,9 @@ struct client {
     struct regions regions;
     struct handles handles;
 
-    int streams_made;       /* but for the legacy ones */
     struct stream *streams; /* the legacy streams of the devices first, then in order of creation */
     uint64_t sequence;      /* of the last item queued */
-    uint32_t calls;         /* of pkb_run that have returned */
-    /* lanes.c */
-    struct clock *host;          /* what its host code knows to be done; NULL: it queued nothing */
-    struct clock *queued_before; /* the end of the last pkb_run: what had been queued */
-    int run_lane;                /* of ctx->stream; 0: not known yet */
-    uint32_t run_end;            /* of the last pkb_run there */
-    unsigned misuses;            /* of captures, that were told: bits */
-    bool is_unordered;           /* there were too many lanes or numbers: nothing of it is judged */
-    uint64_t queued_bytes;       /* of copies from host memory that wait in queues */
+    uint64_t queued_bytes;  /* of copies from host memory that wait in queues */
     struct program *programs;
     struct buffer output;               /* what kernels printed and nobody fetched */
     int looks;                          /* requests in a row that only looked */
@@ -118,7 +109,16 @@ struct client {
     bool others_idle; /* its threads that are not in a call were seen to use no CPU */
     bool is_overdue;  /* did not get quiet in time: the devices go on */
     bool is_overdue_reported;
+    bool is_unordered; /* there were too many lanes or numbers: its order is not judged any more */
     int64_t suspect_cpu_ns;
+
+    struct clock *host;          /* what its host code knows to be done; NULL: it queued nothing */
+    struct clock *queued_before; /* the end of the last pkb_run: what had been queued; or NULL */
+    uint32_t calls;              /* of pkb_run that have returned */
+    uint32_t run_end;            /* of the last one, in the lane of ctx->stream: */
+    int run_lane;                /* 0: not known yet */
+    int streams_made;            /* but for the legacy ones */
+    unsigned misuses;            /* of captures, that were told: bits */
 };
 
 struct machine_options {
