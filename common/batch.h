@@ -11,7 +11,6 @@
 enum {
     BATCH_LINES_MAX = 100000,
     BATCH_LINE_MAX_BYTES = JSON_BODY_MAX_BYTES,
-    BATCH_KEY_MAX = 65, /* an Idempotency-Key with its final zero */
 };
 
 enum batch_state { BATCH_RECEIVING, BATCH_RECEIVED, BATCH_CANCELLED, BATCH_STATES };

@@ -21,25 +21,6 @@ enum { LINES_A_TURN = 256 };
 
 static_assert(LINE_HASH_BYTES == crypto_hash_sha256_BYTES, "lines are told apart by SHA-256");
 
-static enum status read_key(const struct call *call, const char **key, struct error *err)
-{
-    *key = http_header(call->http, "Idempotency-Key");
-    if (*key == NULL) {
-        *key = "";
-        return OK;
-    }
-    bool is_plain = (*key)[0] != 0 && strlen(*key) < BATCH_KEY_MAX;
-    for (const char *byte = *key; *byte != 0; byte++) {
-        is_plain = is_plain && *byte > ' ' && (unsigned char)*byte < 0x7f;
-    }
-    if (!is_plain) {
-        return error_field(err, ERR_INVALID, "Idempotency-Key",
-                           "an Idempotency-Key has 1 to %d printable ASCII characters",
-                           BATCH_KEY_MAX - 1);
-    }
-    return OK;
-}
-
 /* Finds the batch of the key, or makes a new one. */
 static enum status open_batch(struct call *call, struct error *err)
 {
@@ -47,7 +28,7 @@ static enum status open_batch(struct call *call, struct error *err)
     struct batch batch = {.state = BATCH_RECEIVING, .created_ms = service->now.wall_ms};
     const char *key = "";
     bool found = false;
-    enum status status = read_key(call, &key, err);
+    enum status status = call_key(call, &key, err);
 
     if (status == OK && key[0] != 0) {
         status = batch_find(service->writer, call->token.id, key, call->batch_id, &found, err);

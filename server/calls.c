@@ -64,6 +64,25 @@ const char *call_owner(const struct call *call)
     return call->token.role == ROLE_ADMIN ? NULL : call->token.name;
 }
 
+enum status call_key(const struct call *call, const char **key, struct error *err)
+{
+    *key = http_header(call->http, "Idempotency-Key");
+    if (*key == NULL) {
+        *key = "";
+        return OK;
+    }
+    bool is_plain = (*key)[0] != 0 && strlen(*key) <= KEY_MAX_BYTES;
+    for (const char *byte = *key; *byte != 0; byte++) {
+        is_plain = is_plain && *byte > ' ' && (unsigned char)*byte < 0x7f;
+    }
+    if (!is_plain) {
+        return error_field(err, ERR_INVALID, "Idempotency-Key",
+                           "an Idempotency-Key has 1 to %d printable ASCII characters",
+                           KEY_MAX_BYTES);
+    }
+    return OK;
+}
+
 enum status call_event(const struct call *call, const char *kind, const char *subject,
                        const char *why, struct error *err)
 {

@@ -15,7 +15,7 @@
 struct route;
 struct service;
 
-enum { LOCATION_MAX = 80, LIST_LIMIT_DEFAULT = 50, LIST_LIMIT_MAX = 200 };
+enum { LOCATION_MAX = 80, KEY_MAX_BYTES = 64, LIST_LIMIT_DEFAULT = 50, LIST_LIMIT_MAX = 200 };
 
 struct call {
     struct service *service;
@@ -58,6 +58,9 @@ void call_answer_empty(struct call *call, int http_status);
 
 /* Whose objects this token may see; NULL: everybody's. */
 const char *call_owner(const struct call *call);
+
+/* The Idempotency-Key; "": there is none. ERR_INVALID: it is none. */
+enum status call_key(const struct call *call, const char **key, struct error *err);
 
 /* Records an act of the token's owner in the turn's transaction: "by NAME", and why. */
 enum status call_event(const struct call *call, const char *kind, const char *subject,

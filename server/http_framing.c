@@ -32,9 +32,10 @@ static bool line_is_whole(const struct request_line *line)
 }
 
 /* Headers of which a second one would be read by some and passed over by others. */
-static const char *const single_headers[] = {"Content-Length", "Transfer-Encoding", "Content-Type",
-                                             "Authorization", "Host"};
-enum { CONTENT_LENGTH, TRANSFER_ENCODING, SINGLE_HEADERS = 5 };
+static const char *const single_headers[] = {"Content-Length", "Transfer-Encoding",
+                                             "Content-Type",   "Authorization",
+                                             "Host",           "Idempotency-Key"};
+enum { CONTENT_LENGTH, TRANSFER_ENCODING, SINGLE_HEADERS = 6 };
 
 struct framing {
     const char *single[SINGLE_HEADERS]; /* their values, or NULL */

@@ -2,6 +2,7 @@
 
 #include "common/log.h"
 #include "server/polls.h"
+#include "server/replies.h"
 #include "server/routes.h"
 
 enum { REOPEN_EVERY_MS = 1000 };
@@ -58,6 +59,18 @@ static void reopen(struct service *service)
               err.message);
 }
 
+/* Has a call handled, or answers it as when it was handled before. */
+static enum status handle_once(struct call *call, struct error *err)
+{
+    enum status status = reply_find(call, err);
+
+    if (status != OK || call->http_status != 0) {
+        return status;
+    }
+    status = call->route->handle(call, err);
+    return status == OK && call->http_status != 0 ? reply_keep(call, err) : status;
+}
+
 /* Runs one write in its savepoint. On a problem of its own the call is answered and its changes are
  * undone; what is returned is a problem of the whole turn. */
 static enum status run_write(struct service *service, struct call *call, struct call_list *done,
@@ -71,7 +84,7 @@ static enum status run_write(struct service *service, struct call *call, struct 
         return status;
     }
     call->has_more = false;
-    status = call->route->handle(call, &refusal);
+    status = handle_once(call, &refusal);
     if (status == OK) {
         if (call->list == NULL) { /* it does not wait for something else */
             call_list_append(done, call);

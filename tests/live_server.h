@@ -250,6 +250,7 @@ struct asked {
     const char *type;  /* NULL: application/json */
     const char *body;  /* NULL: none */
     size_t body_bytes; /* 0: up to the zero byte */
+    const char *key;   /* Idempotency-Key; NULL: none */
 };
 
 static inline void live_ask(int fd, const struct asked *asked)
@@ -263,6 +264,9 @@ static inline void live_ask(int fd, const struct asked *asked)
     buffer_printf(&text, "%s %s HTTP/1.1\r\nHost: x\r\n", method, asked->path);
     if (asked->token != NULL) {
         buffer_printf(&text, "Authorization: Bearer %s\r\n", asked->token);
+    }
+    if (asked->key != NULL) {
+        buffer_printf(&text, "Idempotency-Key: %s\r\n", asked->key);
     }
     if (asked->body != NULL) {
         buffer_printf(&text, "Content-Type: %s\r\nContent-Length: %zu\r\n",
