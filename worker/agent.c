@@ -123,8 +123,10 @@ static void on_hello(void *context, const struct api_reply *reply)
 
 static void send_hello(struct agent *agent)
 {
+    bool takes_turns = agent->options.device != DEVICE_SIM;
     struct device_offer device = {agent->options.device,
-                                  agent->options.devices->ranks * agent->options.slots};
+                                  agent->options.devices->ranks *
+                                      (takes_turns ? 1 : agent->options.slots)};
     struct worker_hello hello = {.devices = &device, .device_count = 1, .version = WORKER_VERSION};
     struct buffer body = {0};
 

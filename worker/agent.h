@@ -19,7 +19,7 @@ enum { SLOTS_MAX = 64 };
 struct agent_options {
     const char *server, *token, *name;
     enum device_kind device;
-    int slots; /* on hardware one: a job that is timed has the node alone */
+    int slots; /* jobs at a time; on hardware one runs, and the others build or wait (turns.h) */
     const struct devices *devices;
     const char *kmsg;       /* as in struct fitness_options; so the next one */
     int64_t disk_min_bytes; /* as in struct gate_options */

@@ -4,39 +4,33 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "worker/baseline.h"
-#include "worker/build.h"
+#include "worker/building.h"
 #include "worker/loop.h"
 #include "worker/naming.h"
 #include "worker/schedules.h"
 #include "worker/standing.h"
-#include "worker/store.h"
+#include "worker/turns.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 struct evaluation {
     const struct evaluation_settings *settings;
     struct evaluation_job job;
     struct result result;
     struct slot_lease slot;
-    /* building */
-    struct build build;
-    char build_name[STORE_NAME_MAX]; /* in the store */
-    struct box *box;                 /* NULL: not building */
-    struct capture output;
-    struct loop_watch *box_watch, *output_watch;
-    struct loop_timer *late;
-    bool is_stopped;
+    struct building *building;
+    bool is_built, is_stopped;
+    struct turn turn;         /* on the node's GPUs, until this is closed */
+    struct loop_timer *timer; /* of a run: looks whether it is timed */
     /* running */
     struct schedules *schedules;
     int64_t started_ms;
     struct evaluation *baseline; /* NULL: it was not needed */
 };
 
-enum { BASELINE_PASSES = 5 };
+enum { BASELINE_PASSES = 5, LOOK_MS = 20 };
 
 static void finish(struct evaluation *evaluation)
 {
@@ -47,7 +41,10 @@ static void finish(struct evaluation *evaluation)
             free(flag);
         }
     }
-    build_release(&evaluation->build);
+    loop_timer_close(evaluation->timer);
+    evaluation->timer = NULL;
+    building_close(evaluation->building);
+    evaluation->building = NULL;
     evaluation->job.done(evaluation->job.context);
 }
 
@@ -123,10 +120,31 @@ static void find_baseline(struct evaluation *evaluation)
     }
 }
 
+/* What is timed has the node alone: builds rest. */
+static void on_look(void *context)
+{
+    const struct evaluation *evaluation = context;
+
+    turns_set_alone(schedules_is_timing(evaluation->schedules));
+}
+
+static void watch_timing(struct evaluation *evaluation, bool is_running)
+{
+    bool is_exclusive = evaluation->job.is_bench && !evaluation->settings->is_timing_shared;
+
+    loop_timer_close(evaluation->timer);
+    evaluation->timer =
+        is_running && is_exclusive ? loop_timer_open(LOOK_MS, LOOK_MS, on_look, evaluation) : NULL;
+    if (!is_running && is_exclusive) {
+        turns_set_alone(false);
+    }
+}
+
 static void on_run_done(void *context)
 {
     struct evaluation *evaluation = context;
 
+    watch_timing(evaluation, false);
     schedules_finish(evaluation->schedules, &evaluation->result);
     naming_apply(&evaluation->result, evaluation->job.task, evaluation->job.world,
                  evaluation->job.dtype);
@@ -156,7 +174,7 @@ static void start_run(struct evaluation *evaluation)
     struct schedules_options options = {
         .launch = {.node = settings->node,
                    .slot = evaluation->slot.number,
-                   .library = evaluation->build.library,
+                   .library = building_library(evaluation->building),
                    .job = {.task_number = task_number(job->task),
                            .world = job->world,
                            .dtype = (int32_t)job->dtype,
@@ -187,179 +205,66 @@ static void start_run(struct evaluation *evaluation)
         evaluation->result.stage = xstrdup("start");
         evaluation->result.message = xstrdup(err.message);
         finish(evaluation);
+    } else {
+        watch_timing(evaluation, true);
     }
 }
 
-static void close_build(struct evaluation *evaluation)
+/* ---- its build, and its turn ---- */
+
+static void on_turn(void *context)
 {
-    loop_watch_close(evaluation->box_watch);
-    loop_watch_close(evaluation->output_watch);
-    loop_timer_close(evaluation->late);
-    evaluation->box_watch = evaluation->output_watch = NULL;
-    evaluation->late = NULL;
-    box_close(evaluation->box);
-    evaluation->box = NULL;
+    start_run(context);
 }
 
-static void take_build(struct evaluation *evaluation)
+static void on_built(void *context)
 {
-    evaluation->result.build_ms = clock_monotonic_ms() - evaluation->started_ms;
-    if (evaluation->result.verdict == VERDICT_ACCEPTED && !evaluation->is_stopped) {
+    struct evaluation *evaluation = context;
+    const struct evaluation_job *job = &evaluation->job;
+
+    building_take(evaluation->building, &evaluation->result);
+    evaluation->is_built = true;
+    if (evaluation->result.verdict != VERDICT_ACCEPTED || evaluation->is_stopped) {
+        finish(evaluation);
+    } else if (job->device == DEVICE_SIM || job->is_baseline) { /* that is within a turn */
         start_run(evaluation);
     } else {
-        finish(evaluation);
+        turns_ask(&evaluation->turn);
     }
 }
 
-static void end_build(struct evaluation *evaluation)
+static void on_stopped(void *context)
 {
-    const struct store *builds = evaluation->settings->builds;
-    const struct result *result = &evaluation->result;
-    struct error err = {0};
-
-    (void)capture_read(&evaluation->output);
-    close_build(evaluation);
-    build_judge(&evaluation->build, &evaluation->output, &evaluation->result);
-    capture_release(&evaluation->output);
-    if (builds != NULL && store_keeps(result) &&
-        store_save(builds, evaluation->build_name, result, evaluation->build.library, &err) != OK) {
-        log_event(LOG_WARN, "build.not_kept", "%s", err.message);
-    }
-    take_build(evaluation);
-}
-
-/* ---- what was built before ---- */
-
-static void on_known_build(void *context)
-{
-    struct evaluation *evaluation = context;
-
-    loop_timer_close(evaluation->late);
-    evaluation->late = NULL;
-    take_build(evaluation);
-}
-
-/* True: the build is there, and the evaluation goes on from the loop. */
-static bool find_build(struct evaluation *evaluation, const struct build_options *options)
-{
-    const struct store *builds = evaluation->settings->builds;
-    struct build known = {.out = -1, .library = -1};
-    struct error err = {0};
-
-    if (builds == NULL) {
-        return false;
-    }
-    build_identify(options, evaluation->build_name);
-    if (store_load(builds, evaluation->build_name, &evaluation->result, &known.library, &err) !=
-        OK) {
-        return false;
-    }
-    evaluation->build = known;
-    evaluation->result.builder = xstrdup(BUILD_BY_STORE);
-    evaluation->late = loop_timer_open(0, 0, on_known_build, evaluation);
-    return true;
-}
-
-/* ---- building ---- */
-
-static void on_build_box(void *context, unsigned events)
-{
-    struct evaluation *evaluation = context;
-    struct box_event event = {0};
-    struct error err = {0};
-    enum status status = OK;
-
-    (void)events;
-    while ((status = box_next(evaluation->box, &event, &err)) == OK) {
-        if (build_note(&evaluation->build, &event)) {
-            box_kill(evaluation->box); /* whatever the compiler left behind */
-        }
-    }
-    if (status == ERR_UNAVAILABLE) {
-        end_build(evaluation);
-    }
-}
-
-static void on_build_output(void *context, unsigned events)
-{
-    struct evaluation *evaluation = context;
-
-    (void)events;
-    if (!capture_read(&evaluation->output)) {
-        loop_watch_close(evaluation->output_watch);
-        evaluation->output_watch = NULL;
-    }
-    if (capture_is_too_long(&evaluation->output)) {
-        box_kill(evaluation->box);
-    }
-}
-
-static void on_build_late(void *context)
-{
-    struct evaluation *evaluation = context;
-
-    evaluation->build.is_late = true;
-    box_kill(evaluation->box);
-}
-
-static enum status start_build(struct evaluation *evaluation, struct error *err)
-{
-    int output = -1;
-    enum status status = capture_init(&evaluation->output, &output, err);
-
-    if (status != OK) {
-        return status;
-    }
-    struct box_program program = evaluation->build.program;
-    program.output = output;
-    status = box_start(&evaluation->box, &program, 1, err);
-    close(output);
-    if (status != OK) {
-        capture_release(&evaluation->output);
-        return status;
-    }
-    evaluation->box_watch =
-        loop_watch_open(box_fd(evaluation->box), LOOP_READ, on_build_box, evaluation);
-    evaluation->output_watch =
-        loop_watch_open(evaluation->output.fd, LOOP_READ, on_build_output, evaluation);
-    evaluation->late =
-        loop_timer_open(evaluation->settings->build_ms, 0, on_build_late, evaluation);
-    return OK;
+    finish(context);
 }
 
 enum status evaluation_start(struct evaluation **evaluation,
                              const struct evaluation_settings *settings,
                              const struct evaluation_job *job, struct error *err)
 {
-    struct build_options options = {.node = settings->node,
-                                    .task = job->task,
-                                    .dtype = job->dtype,
-                                    .source = job->source,
-                                    .source_bytes = job->source_bytes,
-                                    .wall_ms = settings->build_ms,
-                                    .is_plain = settings->is_plain_build};
-
     struct evaluation *made = xcalloc(1, sizeof *made);
+    struct building_options options = {.build = {.node = settings->node,
+                                                 .task = job->task,
+                                                 .dtype = job->dtype,
+                                                 .source = job->source,
+                                                 .source_bytes = job->source_bytes,
+                                                 .wall_ms = settings->build_ms,
+                                                 .is_plain = settings->is_plain_build},
+                                       .store = settings->builds,
+                                       .done = on_built,
+                                       .context = made};
+
     made->settings = settings;
     made->job = *job;
     made->result.rank = -1;
-    made->started_ms = clock_monotonic_ms();
+    made->turn = (struct turn){.begin = on_turn, .context = made};
     enum status status = slot_take(&made->slot, settings->node->uid_base, err);
     if (status != OK) {
         free(made);
         return status;
     }
-    options.slot = made->slot.number;
-    bool is_known = find_build(made, &options);
-    if (!is_known) {
-        status = build_prepare(&made->build, &options, err);
-    }
-    if (status == OK && !is_known) {
-        status = start_build(made, err);
-        if (status != OK) {
-            build_release(&made->build);
-        }
-    }
+    options.build.slot = made->slot.number;
+    status = building_start(&made->building, &options, err);
     if (status != OK) {
         slot_release(&made->slot);
         free(made);
@@ -372,7 +277,7 @@ enum status evaluation_start(struct evaluation **evaluation,
 enum job_stage evaluation_stage(const struct evaluation *evaluation)
 {
     if (evaluation->schedules == NULL) {
-        return STAGE_BUILDING;
+        return evaluation->is_built ? STAGE_WAITING : STAGE_BUILDING;
     }
     if (evaluation->baseline != NULL || schedules_is_timing(evaluation->schedules)) {
         return STAGE_TIMING;
@@ -385,10 +290,12 @@ void evaluation_stop(struct evaluation *evaluation)
     evaluation->is_stopped = true;
     if (evaluation->baseline != NULL) {
         evaluation_stop(evaluation->baseline);
-    } else if (evaluation->box != NULL) {
-        box_kill(evaluation->box);
+    } else if (!evaluation->is_built) {
+        building_stop(evaluation->building);
     } else if (evaluation->schedules != NULL) {
         schedules_stop(evaluation->schedules);
+    } else if (evaluation->turn.is_asked && evaluation->timer == NULL) { /* it waits */
+        evaluation->timer = loop_timer_open(0, 0, on_stopped, evaluation);
     }
 }
 
@@ -407,11 +314,12 @@ void evaluation_close(struct evaluation *evaluation)
     if (evaluation == NULL) {
         return;
     }
-    assert(evaluation->box == NULL);
+    loop_timer_close(evaluation->timer);
     evaluation_close(evaluation->baseline);
     schedules_close(evaluation->schedules);
+    building_close(evaluation->building);
     result_release(&evaluation->result);
-    build_release(&evaluation->build);
     slot_release(&evaluation->slot);
+    turns_leave(&evaluation->turn);
     free(evaluation);
 }

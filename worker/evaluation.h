@@ -20,6 +20,7 @@ struct evaluation;
 /* Of the node, the same for all jobs; lives longer than they do. */
 struct evaluation_settings {
     const struct sandbox_node *node;
+    bool is_timing_shared;        /* builds go on while a job is timed */
     bool is_plain_build;          /* by nvcc itself, and everything is built */
     bool no_multicast;            /* even where the devices have it */
     uint64_t schedule_seed, fuel; /* of the first schedule; of each */

@@ -267,6 +267,7 @@ static enum status work(struct options *options, struct error *err)
         .stall_ms = (int64_t)options->stall_ms,
         .baselines = options->baselines == NULL ? baselines : options->baselines,
         .builds = keeps_builds ? &store : NULL,
+        .is_timing_shared = options->is_timing_shared,
         .is_plain_build = options->is_plain_build,
         .roofline = roofline};
     options->agent.settings = &settings;

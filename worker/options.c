@@ -46,6 +46,14 @@ static enum status read_version(const char **to, const char *option, const char 
                              "--%s takes numbers with dots between them, not '%s'", option, text);
 }
 
+static int find_switch(const char *text)
+{
+    if (strcmp(text, "off") == 0) {
+        return 0;
+    }
+    return strcmp(text, "on") == 0 ? 1 : -1;
+}
+
 static int find_builder(const char *text)
 {
     if (strcmp(text, BUILD_BY_STAGES) == 0) {
@@ -82,6 +90,7 @@ static const struct option option_table[] = {
     {"baselines", required_argument, NULL, 'a'},
     {"rates", required_argument, NULL, 'z'},
     {"builds", required_argument, NULL, 'j'},
+    {"exclusive-timing", required_argument, NULL, 'E'},
     {"builds-mib", required_argument, NULL, 'J'},
     {"builder", required_argument, NULL, 'q'},
     {"kmsg", required_argument, NULL, 'g'},
@@ -196,6 +205,10 @@ static enum status read_option(struct options *options, int option, const char *
         return read_version(&options->cuda_min, "cuda-min", text, err);
     case 'J':
         return read_number(&options->builds_mib, "builds-mib", text, INT32_MAX, err);
+    case 'E':
+        status = read_word(&word, "exclusive-timing", text, find_switch, err);
+        options->is_timing_shared = word == 0;
+        return status;
     case 'q':
         status = read_word(&word, "builder", text, find_builder, err);
         options->is_plain_build = word == 1;
@@ -209,11 +222,6 @@ static enum status read_option(struct options *options, int option, const char *
 
 static enum status check_together(const struct options *options, struct error *err)
 {
-    if (options->agent.device != DEVICE_SIM && options->slots != 1) {
-        return error_field(err, ERR_INVALID, "slots",
-                           "a job on GPUs has the node alone: --slots 1, not %" PRIu64,
-                           options->slots);
-    }
     if (options->once.job.is_bench && options->once.job.device == DEVICE_SIM) {
         return error_field(err, ERR_INVALID, "bench",
                            "the simulator has no times: --bench needs --device cuda or "

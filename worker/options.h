@@ -17,7 +17,7 @@ struct options {
     struct devices devices;
     uint64_t disk_free_mib, builds_mib;
     uint64_t world, slots, seed, schedule_seed, schedules, fuel, stall_ms, build_ms, run_ms;
-    bool has_seed, no_multicast, is_plain_build;
+    bool has_seed, no_multicast, is_plain_build, is_timing_shared;
 };
 
 /* Fills in what the command line says, and the defaults, but for options->bin_dir, which the caller

@@ -2,9 +2,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* "nanoseconds on a processor, nanoseconds waiting for one, slices" */
@@ -67,4 +69,21 @@ bool process_uid(pid_t pid, uid_t *uid)
     }
     *uid = (uid_t)strtoul(at + strlen(key), NULL, 10);
     return true;
+}
+
+void process_signal_all(uid_t user, int number)
+{
+    DIR *proc = opendir("/proc");
+    struct dirent *entry = NULL;
+
+    while (proc != NULL && (entry = readdir(proc)) != NULL) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        struct stat info;
+        if (pid > 0 && fstatat(dirfd(proc), entry->d_name, &info, 0) == 0 && info.st_uid == user) {
+            (void)kill(pid, number);
+        }
+    }
+    if (proc != NULL) {
+        closedir(proc);
+    }
 }

@@ -15,3 +15,6 @@ int64_t process_active_ns(pid_t pid);
 /* Whose it is, as a real user of this machine, also of one in a namespace. False: none such
  * lives. */
 bool process_uid(pid_t pid, uid_t *uid);
+
+/* Sends a signal to every process of a user that only one sandbox has. */
+void process_signal_all(uid_t user, int number);

@@ -15,6 +15,7 @@ const char worker_usage[] =
     "  --baselines DIR       keeps the times of baselines (WORK_DIR/pkb-baselines)\n"
     "  --builds DIR          keeps what was built (WORK_DIR/pkb-builds; with --once only where "
     "given)\n"
+    "  --exclusive-timing on|off   builds rest while a job is timed (on)\n"
     "  --builder HOW         stages: nvcc's commands side by side (stages); nvcc: itself, and "
     "nothing "
     "is kept\n"

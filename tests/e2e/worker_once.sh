@@ -57,8 +57,7 @@ echo token >"$dir/token"
 refuses 2 "has no '/'" --server http://127.0.0.1:1 --token-file "$dir/token" --name a/b
 
 refuses 2 "the simulator has no times" --once $source --task 1 --world 2 --bench
-refuses 2 "has the node alone" --server http://127.0.0.1:1 --token-file "$dir/token" --name a \
-    --device cuda --slots 2
+refuses 2 "exclusive-timing" --once $source --task 1 --world 2 --exclusive-timing perhaps
 if [ ! -e /dev/nvidiactl ]; then
     refuses 78 "no GPU can be used" --server http://127.0.0.1:1 --token-file "$dir/token" \
         --name a --device cuda

@@ -5,7 +5,8 @@
 #   sh tests/gpu/turnaround.sh [DEVICE]
 #
 # DEVICE is cuda, or sim, where nothing is timed and no limit holds. Prints rows: ok or FAILED,
-# what, figures; lines with # are tables. Environment: JOBS=N (60), SINGLES=N (5), WORKER_OPTIONS.
+# what, figures; lines with # are tables. SLOTS=N: jobs that the worker leases at a time (on GPUs 3:
+# one runs, two are built or wait). Environment: JOBS=N (60), SINGLES=N (5), WORKER_OPTIONS.
 #
 # single  one job at a time: all check cases, bench and its timing; from submit to verdict, less its
 #         build, 2.5 s at most, and 2 s of the GPU (from the start of the first process that uses
@@ -18,6 +19,9 @@ cd "$(dirname "$0")/../.."
 . tests/service.sh
 device=${1:-cuda}
 jobs=${JOBS:-60}
+slots=3
+[ "$device" != sim ] || slots=1
+slots=${SLOTS:-$slots}
 trap 'service_stop' EXIT
 trap 'exit 130' INT TERM
 
@@ -60,7 +64,7 @@ start()
     service_start
     # shellcheck disable=SC2086 # a list of options
     "$BUILD/bin/pkb-worker" --server "$url" --token-file "$dir/worker.token" --name node1 \
-        --device "$device" --work-dir "$dir" --stall-ms 3000 --fuel 200000000 \
+        --device "$device" --slots "$slots" --work-dir "$dir" --stall-ms 3000 --fuel 200000000 \
         ${WORKER_OPTIONS:-} 2>"$dir/worker.log" &
     worker=$!
 }
