@@ -9,12 +9,13 @@ dir=$(mktemp -d)
 load=
 trap 'kill $load 2>/dev/null || true; rm -rf "$dir"' EXIT
 number=0
+mkdir -m 700 "$dir/builds" # what is tested is the run: each source is built once
 
 # What must not change: all but the times and the log of the compiler.
 evaluate()
 {
     "$BUILD/bin/pkb-worker" --once "tests/fixtures/$1.cu" --task "$2" --world "$3" --device sim \
-        --schedules 1 --seed "${5:-7}" </dev/null 2>>"$dir/log" |
+        --schedules 1 --seed "${5:-7}" --builds "$dir/builds" </dev/null 2>>"$dir/log" |
         jq -S '{verdict, reason, message, stage, case, variant, rank, mismatch, waits, faults,
                 findings, traffic, output_digest}' >"$4" || true
 }

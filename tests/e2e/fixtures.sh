@@ -98,7 +98,7 @@ END
     result=$(mktemp)
     # shellcheck disable=SC2086 # some words
     nice "$BUILD/bin/pkb-worker" --once "$source" --task "$task" --world "$world" --device sim \
-        --schedules $schedules $options >"$result" 2>"$result.log" || true
+        --schedules $schedules --builds "$builds" $options >"$result" 2>"$result.log" || true
     wrong=$(
         jq -r --arg verdict "$verdict" --arg reason "$reason" '
             (select(.verdict != $verdict) | "verdict \(.verdict)"),
@@ -147,6 +147,9 @@ if [ $# -ne 0 ]; then
         grep -n "$rows" "$table" | grep "^[0-9]*:$name	"
     done | cut -d : -f 1)
 fi
+builds=$(mktemp -d) # a source that runs in several worlds is built once
+export builds
+trap 'rm -rf "$builds"' EXIT
 # shellcheck disable=SC2086 # a list of numbers
 set -- $lines
 echo "1..$#"

@@ -35,7 +35,7 @@ bare()
 
 once()
 {
-    "$BUILD/bin/pkb-worker" --once "$@" </dev/null 2>"$dir/log"
+    "$BUILD/bin/pkb-worker" --once "$@" --builds "$dir/builds" </dev/null 2>"$dir/log"
 }
 
 once $source --task allreduce --world 2 --seed 7 --schedules 64 >"$dir/result" || true
