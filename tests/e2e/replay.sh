@@ -27,10 +27,10 @@ holds()
     jq -e "$2" "$dir/$1" >/dev/null && echo true
 }
 
-# All but how long it took and how many schedules came before it.
+# All but how it was built, how long it took and how many schedules came before it.
 bare()
 {
-    jq -S 'del(.build_ms, .run_ms, .schedules)' "$1"
+    jq -S 'del(.builder, .build_ms, .run_ms, .schedules)' "$1"
 }
 
 once()
