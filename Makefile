@@ -327,7 +327,7 @@ $(BUILD)/timing/own.%: tests/gpu/timing/own.cu $(BUILD)/timing/copy.%.cu $(BUILD
 .PRECIOUS: $(BUILD)/timing/copy.%.cu
 
 # The products of the baselines against the best that cuBLAS can do. NCCL is never called.
-gemm_tasks := 011 012 013 014 015 016
+gemm_tasks := $(shell awk '/^[0-9]/ { print $$1 }' tests/gpu/gemm.tsv)
 gemm_programs := $(patsubst %,$(BUILD)/timing/gemm.%,$(gemm_tasks))
 $(BUILD)/timing/%/pkb_task.h: $(BUILD)/timing/header
 	@mkdir -p $(@D)
@@ -337,7 +337,7 @@ $(gemm_programs): $(BUILD)/timing/gemm.%: tests/gpu/timing/gemm.cu $(BUILD)/timi
 	    -DBASELINE='"$(wildcard tasks/$*_*/baseline.cu)"' -DIS_TRANSPOSED=$(if $(filter 011,$*),1,0) \
 	    -gencode arch=compute_90a,code=[sm_90a,compute_90a] $< -lcublas -lcublasLt \
 	    -L$(BUILD)/lib/nccl -l:libnccl.so.2 -L$(CUDA_HOME)/lib64/stubs -lcuda -o $@
-$(gemm_programs): $(wildcard tasks/01[1-6]_*/baseline.cu)
+$(gemm_programs): $(wildcard tasks/*/baseline.cu)
 .PRECIOUS: $(BUILD)/timing/%/pkb_task.h
 
 gpu-programs: $(timing_programs) $(gemm_programs) $(gpu_programs) $(BUILD)/gpu/compare $(BUILD)/gpu/simulate \

@@ -153,7 +153,7 @@ void accept_at(const struct task *task, const struct run_choice *choice,
     struct run *run = open_choice(task, choice);
 
     /* A bound that refuses an honest answer for one seed of a hundred is too narrow. */
-    for (uint32_t i = 0; i < batch_count(1, 40); i++) {
+    for (uint32_t i = 0; i < batch_count(1, 20); i++) {
         accept_seed(run, 31 + i, honest, count, i == 0 ? margins : NULL);
     }
     run_close(run);

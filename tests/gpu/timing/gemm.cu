@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cublasLt.h>
 #include <vector>
 
@@ -209,9 +210,9 @@ int main(int argc, char **argv)
     must(cublasLtCreate(&bench.blas), "cublasLt");
     must(pkb_setup(&bench.ctx, &params), "the baseline's setup");
     for (int i = 1; i + 2 < argc; i += 3) {
-        bench.m = atoi(argv[i]);
-        bench.n = atoi(argv[i + 1]);
-        bench.k = atoi(argv[i + 2]);
+        bench.m = strtol(argv[i], NULL, 10);
+        bench.n = strtol(argv[i + 1], NULL, 10);
+        bench.k = strtol(argv[i + 2], NULL, 10);
         bench.a = make_matrix(bench.m, bench.k);
         bench.b = make_matrix(bench.k, bench.n);
         bench.c = make_matrix(bench.m, bench.n);
