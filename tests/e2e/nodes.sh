@@ -57,6 +57,11 @@ state_of()
         '.workers[] | select(.name == $name) | .state + " " + .reason'
 }
 
+first_state()
+{
+    state_of node1 | sed 's/ .*//'
+}
+
 # until_is TEXT COMMAND...: waits until the command prints this.
 until_is()
 {
@@ -101,7 +106,8 @@ xid()
 
 ended_as()
 {
-    pkb status "$1" --wait --json | jq -r '.state + " " + .verdict + " " + .worker'
+    # Of a job that was not judged an error follows.
+    pkb status "$1" --wait --json | jq -r '.state + " " + .verdict + " " + .worker' | head -n 1
 }
 
 service_start --lease-ttl-ms 5000
@@ -197,12 +203,13 @@ node_start node1 --disk-free-mib 2000000000
 worker=$started
 until_line "$dir/node1.log" "slot.leftover pid=$leftover"
 wait $leftover && status=0 || status=$?
-report "$([ $status -eq 137 ] && echo true)" "a process that a killed worker left in a slot is ended"
+report "$([ $status -eq 137 ] && echo true)" \
+    "a process that a killed worker left in a slot is ended"
 until_line "$dir/node1.log" "node.state state=draining"
-until_is draining sh -c "curl -s -H \"Authorization: Bearer \$(cat $dir/admin.token)\" $url/v1/workers |
-    jq -r '.workers[] | select(.name == \"node1\") | .state'" && is_told=true || is_told=false
-report "$(state_of node1 | grep -q "MiB are free for '$dir/pkb-node1', and 2000000000 MiB are needed" &&
-    echo true)" "a node without room on its disk drains, and says how much is missing"
+until_is draining first_state && is_told=true || is_told=false
+found="MiB are free for '$dir/pkb-node1', and 2000000000 MiB are needed"
+report "$($is_told && state_of node1 | grep -q "$found" && echo true)" \
+    "a node without room on its disk drains, and says how much is missing"
 kill "$worker"
 wait "$worker" && status=0 || status=$?
 worker=

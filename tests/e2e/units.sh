@@ -35,7 +35,7 @@ value_of()
 
 for unit in pkb-server pkb-worker; do
     # With the programs where they are here.
-    sed "s|/opt/pkb/bin|$BUILD/bin|; /^Documentation=/d; s/^User=.*/User=root/; s/^Group=.*/Group=root/" \
+    sed "s|/opt/pkb/bin|$BUILD/bin|; /^Documentation=/d; s/^\(User\|Group\)=.*/\1=root/" \
         "deploy/systemd/$unit.service" >"$dir/$unit.service"
     case $unit in
     pkb-server) exposed=12 ;;
@@ -45,10 +45,10 @@ for unit in pkb-server pkb-worker; do
         systemd-analyze verify "$dir/$unit.service" >"$dir/out" 2>&1 && status=0 || status=$?
         grep "$unit.service" "$dir/out" >"$dir/found" || true
         report "$([ $status -eq 0 ] && [ ! -s "$dir/found" ] && echo true)" "systemd takes $unit"
-        systemd-analyze security --offline=true --threshold=$exposed "deploy/systemd/$unit.service" \
-            >"$dir/out" 2>&1 && status=0 || status=$?
-        report "$([ $status -eq 0 ] && echo true)" \
-            "$unit: $(tail -n 1 "$dir/out" | sed 's/.*level for [^:]*: \([0-9.]*\).*/\1/') of 10 is exposed"
+        systemd-analyze security --offline=true --threshold=$exposed \
+            "deploy/systemd/$unit.service" >"$dir/out" 2>&1 && status=0 || status=$?
+        level=$(tail -n 1 "$dir/out" | sed 's/.*level for [^:]*: \([0-9.]*\).*/\1/')
+        report "$([ $status -eq 0 ] && echo true)" "$unit: $level of 10 is exposed"
     else
         skip "systemd takes $unit" systemd-analyze
         skip "little of $unit is exposed" systemd-analyze
@@ -57,8 +57,8 @@ done
 
 # ---- the worker, with what its unit leaves it ----
 
-if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null || ! command -v systemd-analyze >/dev/null
-then
+if [ "$(id -u)" -ne 0 ] || ! command -v setpriv >/dev/null ||
+    ! command -v systemd-analyze >/dev/null; then
     skip "the worker judges with the rights of its unit" "root, setpriv or systemd-analyze"
     skip "without one of them it says what is missing" "root, setpriv or systemd-analyze"
     echo "1..$number"
@@ -89,8 +89,9 @@ judge()
 {
     rights=-all$(echo "$1" | tr A-Z a-z | sed 's/ *cap_/,+/g; s/ *$//')
     setpriv --bounding-set="$rights" --no-new-privs "$dir/allow" "$dir/calls" \
-        "$BUILD/bin/pkb-worker" --once tests/fixtures/allreduce_loads.cu --task allreduce --world 2 \
-        --schedules 1 --work-dir "$dir" 2>"$dir/out" | jq -r '.verdict + " " + (.flags // [] | join(","))'
+        "$BUILD/bin/pkb-worker" --once tests/fixtures/allreduce_loads.cu --task allreduce \
+        --world 2 --schedules 1 --work-dir "$dir" 2>"$dir/out" |
+        jq -r '.verdict + " " + (.flags // [] | join(","))'
 }
 
 capabilities=$(value_of pkb-worker CapabilityBoundingSet)
