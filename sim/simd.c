@@ -162,6 +162,15 @@ static enum status confine_machine(const struct machine *machine, struct error *
     return confine(&confinement, err);
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+/* In its sandbox there is neither /proc nor ptrace, by which leaks would be looked for. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+#endif
+
 int main(int argc, char **argv)
 {
     struct arguments arguments = {
