@@ -2,19 +2,26 @@
  * What a sandbox costs: starts and ends a program that does nothing, by turns with all layers and
  * without one of them, and prints the medians in milliseconds.
  *
- *     sandbox_cost [PAIRS]
+ *     sandbox_cost [PAIRS]        a program that ends at once
+ *     sandbox_cost nvcc [PAIRS]   nvcc on a small kernel, with all layers and with none
  */
+#include "common/mem.h"
 #include "tests/node.h"
 #include "worker/box.h"
 #include "worker/capture.h"
+#include "worker/collect.h"
+#include "worker/slot.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { PAIRS_MAX = 1000, SLOT = 210 };
+enum { PAIRS_MAX = 1000 };
+
+static struct slot_lease slot = {.lock = -1}; /* who holds none has its programs swept */
 
 static double now_ms(void)
 {
@@ -30,12 +37,55 @@ static _Noreturn void give_up(const struct error *err)
     exit(1);
 }
 
+static bool runs_nvcc;
+
+struct words {
+    char *argv[8], *env[3];
+};
+
+/* pkb-probe without arguments, or nvcc; the caller frees the words. */
+static void choose_program(struct sandbox *sandbox, struct words *words)
+{
+    static const char kernel[] = "__global__ void k(float *x) { x[threadIdx.x] *= 2; }\n";
+    const struct sandbox_paths *inside = &sandbox->inside;
+    struct error err = {0};
+    int fd = -1;
+
+    if (!runs_nvcc) {
+        words->argv[0] = xstrdup(inside->probe);
+        return;
+    }
+    if (collect_bytes(kernel, sizeof kernel - 1, &fd, &err) != OK ||
+        sandbox_add_file(sandbox, fd, "k.cu", &err) != OK) {
+        give_up(&err);
+    }
+    close(fd);
+    words->argv[0] = xasprintf("%s/bin/nvcc", inside->cuda);
+    words->argv[1] = xstrdup("-arch=sm_90a");
+    words->argv[2] = xstrdup("-c");
+    words->argv[3] = xasprintf("%s/k.cu", inside->source);
+    words->argv[4] = xstrdup("-o");
+    words->argv[5] = xasprintf("%s/k.o", inside->out);
+    words->env[0] = xasprintf("PATH=%s/bin:/usr/bin:/bin", inside->cuda);
+    words->env[1] = xasprintf("TMPDIR=%s", inside->tmp);
+}
+
+static void forget_words(struct words *words)
+{
+    for (int i = 0; words->argv[i] != NULL; i++) {
+        free(words->argv[i]);
+    }
+    for (int i = 0; words->env[i] != NULL; i++) {
+        free(words->env[i]);
+    }
+}
+
 /* From the plan of a sandbox to the end of the program in it; exits where it was not started. */
 static double start_once(const struct sandbox_node *node, enum sandbox_policy policy)
 {
     struct sandbox_options options = {
-        .policy = policy, .slot = SLOT, .device = DEVICE_SIM, .world = 1, .has_probe = true};
-    static char *const no_env[] = {NULL};
+        .policy = policy, .slot = slot.number, .device = DEVICE_SIM, .world = 1, .has_probe = true};
+    struct words words = {0};
     struct sandbox *sandbox = NULL;
     struct capture output = {0};
     struct box_event event = {0};
@@ -44,13 +94,12 @@ static double start_once(const struct sandbox_node *node, enum sandbox_policy po
     double start_ms = now_ms(), end_ms = 0;
     enum status status = OK;
 
-    struct box_program program = {.env = no_env, .output = -1};
+    struct box_program program = {.argv = words.argv, .env = words.env, .output = -1};
     if (sandbox_open(&sandbox, node, &options, &err) != OK ||
         capture_init(&output, &program.output, &err) != OK) {
         give_up(&err);
     }
-    char *argv[] = {sandbox->inside.probe, NULL};
-    program.argv = argv;
+    choose_program(sandbox, &words);
     program.sandbox = sandbox;
     if (box_start(&box, &program, 1, &err) != OK) {
         give_up(&err);
@@ -60,7 +109,7 @@ static double start_once(const struct sandbox_node *node, enum sandbox_policy po
         struct pollfd watched = {.fd = box_fd(box), .events = POLLIN};
         if (status == OK && event.kind == BOX_ENDED) {
             end_ms = now_ms();
-            if (event.wait_status != 2 << 8) { /* pkb-probe's, without arguments */
+            if (event.wait_status != (runs_nvcc ? 0 : 2 << 8)) { /* 2: pkb-probe's */
                 (void)fprintf(stderr, "sandbox_cost: wait status %x\n",
                               (unsigned)event.wait_status);
                 exit(1);
@@ -73,6 +122,7 @@ static double start_once(const struct sandbox_node *node, enum sandbox_policy po
     box_close(box);
     sandbox_close(sandbox);
     capture_release(&output);
+    forget_words(&words);
     return end_ms - start_ms;
 }
 
@@ -115,11 +165,21 @@ int main(int argc, char **argv)
 {
     static const enum layer layers[] = {LAYER_UID, LAYER_USERNS, LAYER_SECCOMP, LAYER_CGROUP,
                                         LAYER_NAMESPACES};
-    long pairs = argc > 1 ? strtol(argv[1], NULL, 10) : 100;
+    runs_nvcc = argc > 1 && strcmp(argv[1], "nvcc") == 0;
+    const char *count = argc > 1 + runs_nvcc ? argv[1 + runs_nvcc] : runs_nvcc ? "60" : "100";
+    long pairs = strtol(count, NULL, 10);
 
     if (pairs < 1 || pairs > PAIRS_MAX) {
-        (void)fprintf(stderr, "usage: sandbox_cost [PAIRS]\n");
+        (void)fprintf(stderr, "usage: sandbox_cost [nvcc] [PAIRS]\n");
         return 2;
+    }
+    struct error err = {0};
+    if (slot_take(&slot, test_node()->uid_base, &err) != OK) {
+        give_up(&err);
+    }
+    if (runs_nvcc) {
+        compare("nvcc, all", SANDBOX_BUILD, ~0U, (int)pairs);
+        return 0;
     }
     for (int policy = SANDBOX_BUILD; policy <= SANDBOX_SIMD; policy++) {
         unsigned all = 0;
