@@ -29,6 +29,7 @@ struct record {
     int armed[WORLD_MAX];       /* calls: the later ones have no slot yet */
     uint8_t *images[WORLD_MAX]; /* near outputs, as they may be while no call is running */
     uint8_t *scratch;           /* a slot of inputs, all near outputs, or a piece of what is far */
+    void *stash;                /* a slot of inputs, on a device */
     /* The first memory that was written and that no call may write. */
     int trespassed; /* rank; -1: none */
     bool is_slot_unused;
@@ -129,6 +130,7 @@ void record_close(struct record *record)
     }
     free(record->calls);
     free(record->scratch);
+    (void)cudaFree(record->stash);
     free(record);
 }
 
@@ -179,7 +181,10 @@ static enum status audit_far(struct record *record, int rank, struct error *err)
 enum status record_prepare(struct record *record, struct error *err)
 {
     uint64_t size_bytes = record->options.near_bytes;
-    enum status status = OK;
+    cudaError_t error = cudaMalloc(&record->stash, record->options.layouts->inputs.slot_bytes);
+    enum status status = error == cudaSuccess ? OK
+                                              : error_set(err, ERR_LIMIT, "memory for inputs: %s",
+                                                          cudaGetErrorName(error));
 
     for (int rank = 0; rank < run_world(record->options.run) && status == OK; rank++) {
         assert(record->images[rank] == NULL);
@@ -260,18 +265,25 @@ enum status record_finish(struct record *record, int rank, int number, struct er
     assert(number < record->options.calls);
     assert(call->outputs[rank] == NULL);
     call->outputs[rank] = xmalloc(outputs->slot_bytes);
-    enum status status =
-        copy(call->outputs[rank], device_address(rank, WINDOW_OUTPUTS + slot_of(outputs, number)),
-             outputs->slot_bytes, err);
+    /* First of all, and without a wait in between: the inputs are gone as soon as they may be. */
+    enum status status = copy(record->stash, in, inputs->slot_bytes, err);
     if (status == OK) {
-        status = copy(record->scratch, in, inputs->slot_bytes, err);
+        status = overwrite(in, inputs->slot_bytes, err);
+    }
+    if (status == OK) {
+        status = copy(call->outputs[rank],
+                      device_address(rank, WINDOW_OUTPUTS + slot_of(outputs, number)),
+                      outputs->slot_bytes, err);
+    }
+    if (status == OK) {
+        status = copy(record->scratch, record->stash, inputs->slot_bytes, err);
     }
     if (status != OK) {
         return status;
     }
     keep_outputs(record, number, rank);
     call->is_changed[rank] = memcmp(record->scratch, call->inputs[rank], inputs->slot_bytes) != 0;
-    return overwrite(in, inputs->slot_bytes, err);
+    return OK;
 }
 
 /* The last call that was given the slot; -1: none yet. */
@@ -354,12 +366,12 @@ static uint64_t digest_bytes(uint64_t digest, const uint8_t *bytes, uint64_t siz
     return digest;
 }
 
-uint64_t record_digest(const struct record *record, uint64_t digest)
+uint64_t record_digest(const struct record *record, int calls, uint64_t digest)
 {
     const struct layout *outputs = &record->options.layouts->outputs;
     const struct run *run = record->options.run;
 
-    for (int number = 0; number < record->options.calls; number++) {
+    for (int number = 0; number < calls; number++) {
         for (int rank = 0; rank < run_world(run); rank++) {
             const struct tensor_spec *specs = run_plan(run, rank)->outputs;
             const uint8_t *slot = record->calls[number].outputs[rank];

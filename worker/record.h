@@ -32,9 +32,9 @@ struct record_options {
 struct record *record_open(const struct record_options *options);
 void record_close(struct record *record);
 
-/* Goes on from `digest`, or from 0, with all outputs of all calls, which every rank has finished.
- */
-uint64_t record_digest(const struct record *record, uint64_t digest);
+/* Goes on from `digest`, or from 0, with all outputs of the first `calls` calls, which every rank
+ * has finished. */
+uint64_t record_digest(const struct record *record, int calls, uint64_t digest);
 
 /* Errors are the judge's own CUDA calls': ERR_IO. */
 enum status record_prepare_far(struct record *record, struct error *err); /* in the first run */
