@@ -225,6 +225,9 @@ static const struct json_record result_record = {
             {"flags", JSON_TEXTS, AT(flags), .optional = true, .max = RESULT_FLAGS_MAX,
              .size = RESULT_TEXT_MAX_BYTES, .count_offset = offsetof(struct result, flag_count)},
             {"builder", TEXT(builder)},
+            {"mechanisms", JSON_TEXTS, AT(mechanisms), .optional = true, .max = RESULT_FLAGS_MAX,
+             .size = RESULT_TEXT_MAX_BYTES,
+             .count_offset = offsetof(struct result, mechanism_count)},
             {"build_ms", JSON_INT64, AT(build_ms), .max = INT64_MAX},
             {"run_ms", JSON_INT64, AT(run_ms), .max = INT64_MAX},
         },
@@ -416,15 +419,26 @@ void result_add_traffic(struct result *result, const struct traffic *traffic)
     result->traffic[result->traffic_count++].mechanism = xstrdup(traffic->mechanism);
 }
 
-void result_add_flag(struct result *result, const char *flag)
+/* A text that is there already is not added twice. */
+static void add_text(char ***texts, size_t *count, const char *text)
 {
-    for (size_t i = 0; i < result->flag_count; i++) {
-        if (strcmp(result->flags[i], flag) == 0) {
+    for (size_t i = 0; i < *count; i++) {
+        if (strcmp((*texts)[i], text) == 0) {
             return;
         }
     }
-    if (result->flag_count < RESULT_FLAGS_MAX) {
-        result->flags = grown(result->flags, result->flag_count, sizeof *result->flags);
-        result->flags[result->flag_count++] = xstrdup(flag);
+    if (*count < RESULT_FLAGS_MAX) {
+        *texts = grown(*texts, *count, sizeof **texts);
+        (*texts)[(*count)++] = xstrdup(text);
     }
+}
+
+void result_add_flag(struct result *result, const char *flag)
+{
+    add_text(&result->flags, &result->flag_count, flag);
+}
+
+void result_add_mechanism(struct result *result, const char *mechanism)
+{
+    add_text(&result->mechanisms, &result->mechanism_count, mechanism);
 }

@@ -158,7 +158,9 @@ struct result {
     char *build_log, *run_log; /* at most RESULT_LOG_MAX_BYTES each, control bytes escaped */
     char **flags;              /* "insecure", ...; layers that were missing are "insecure:LAYER" */
     size_t flag_count;
-    char *builder;            /* who has built it: "stages", "nvcc", "store"; NULL: not built */
+    char *builder;     /* who has built it: "stages", "nvcc", "store"; NULL: not built */
+    char **mechanisms; /* how it moves data, as far as can be seen: "code:bulk" */
+    size_t mechanism_count;
     int64_t build_ms, run_ms; /* wall time of the stages, for people */
 };
 
@@ -181,7 +183,8 @@ void gpu_release(struct gpu *gpu);
 /*
  * Each adds a row. The texts of `wait`, `fault`, `finding` and `timing` go to the result, which
  * also frees them where it is full (RESULT_ROWS_MAX); those of the other two are copied. Traffic
- * with the same ranks and mechanism is added up. A flag that is there already is not added twice.
+ * with the same ranks and mechanism is added up. A flag or mechanism that is there already is not
+ * added twice.
  */
 void result_add_wait(struct result *result, struct wait wait);
 void result_add_fault(struct result *result, struct fault fault);
@@ -191,3 +194,4 @@ void result_add_timing(struct result *result, struct timing timing);
 /* A finding of that kind is there, of the same rank and place, or, without one, the same words. */
 bool result_has_finding(const struct result *result, const struct finding *finding);
 void result_add_flag(struct result *result, const char *flag);
+void result_add_mechanism(struct result *result, const char *mechanism);

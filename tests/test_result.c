@@ -132,6 +132,9 @@ static struct result full(void)
     result.schedules = 3;
     result.replay = full_replay();
     result_add_flag(&result, "insecure");
+    result_add_mechanism(&result, "code:bulk");
+    result_add_mechanism(&result, "moved:sm_load");
+    result_add_mechanism(&result, "code:bulk");
     return result;
 }
 
@@ -164,6 +167,8 @@ static void test_a_full_result_round_trips(void **state)
     assert_string_equal(read.findings[0].message, "two writers");
     assert_true(read.traffic[0].bytes == UINT64_MAX);
     assert_string_equal(read.flags[0], "insecure");
+    assert_int_equal(read.mechanism_count, 2);
+    assert_string_equal(read.mechanisms[1], "moved:sm_load");
     assert_string_equal(read.timings[0].variant, "rounding");
     assert_true(read.timings[0].latency.median_us == 5.125);
     assert_true(read.timings[0].throughput.p10_us == 0);

@@ -3,6 +3,7 @@
 #include "common/mem.h"
 #include "worker/collect.h"
 #include "worker/elf.h"
+#include "worker/mechanisms.h"
 
 #include <ctype.h>
 #include <signal.h>
@@ -255,7 +256,8 @@ static bool mentions(const struct result *result, const char *text)
 }
 
 /* Takes out what the build left under the library's name, and scans it. */
-static enum status scan_library(struct build *build, struct elf_facts *facts, struct error *err)
+static enum status scan_library(struct build *build, struct elf_facts *facts, struct result *result,
+                                struct error *err)
 {
     struct stat info = {0};
 
@@ -280,6 +282,9 @@ static enum status scan_library(struct build *build, struct elf_facts *facts, st
         return error_set(err, ERR_IO, "cannot read the library: %m");
     }
     status = elf_scan(data, size_bytes, facts, err);
+    if (status == OK) {
+        mechanisms_scan(data, size_bytes, result);
+    }
     munmap(data, size_bytes);
     return status;
 }
@@ -315,7 +320,7 @@ static void judge_library(struct build *build, struct result *result)
     struct elf_facts facts = {0};
     struct error err = {0};
 
-    switch (scan_library(build, &facts, &err)) {
+    switch (scan_library(build, &facts, result, &err)) {
     case OK:
         if (facts.uses_nccl) {
             result_add_flag(result, "nccl");

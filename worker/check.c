@@ -112,7 +112,7 @@ static void look_at_budget(struct check *check)
 {
     int64_t spent_ms = clock_monotonic_ms() - check->stage_ms;
 
-    for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
+    for (size_t i = 0; i < sizeof budgets / sizeof *budgets && !check->is_decided; i++) {
         if (strcmp(budgets[i].stage, check->place.stage) == 0 &&
             spent_ms > budgets[i].seconds * INT64_C(1000)) {
             report_verdict(check->result, &check->place, VERDICT_TIMEOUT, "wall",
@@ -178,8 +178,6 @@ static enum status await(struct check *check, struct error *err)
         grants_serve(&check->grants, check->peers);
         if (is_hardware(check) && !check->is_decided) {
             look_for_stall(check);
-        }
-        if (is_hardware(check) && !check->is_decided) {
             look_at_budget(check);
         }
     }
@@ -288,9 +286,8 @@ static enum status hold(struct check *check, struct error *err)
     return status;
 }
 
-/* A call behind which others wait is told of late: where a host waits in the next one for its
- * peers, all are done when the judge hears of the first. So some calls are made alone on hardware,
- * where the judge cannot choose who is slow. */
+/* Where the next call begins with a wait for all ranks, nobody hears of the end of one before all
+ * have ended: so some are made alone. */
 static int calls_of_run(const struct check *check)
 {
     return RUN_CALLS + (is_hardware(check) ? SINGLE_BATCHES : 0);

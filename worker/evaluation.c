@@ -6,6 +6,7 @@
 #include "worker/baseline.h"
 #include "worker/building.h"
 #include "worker/loop.h"
+#include "worker/mechanisms.h"
 #include "worker/naming.h"
 #include "worker/schedules.h"
 #include "worker/standing.h"
@@ -146,6 +147,7 @@ static void on_run_done(void *context)
 
     watch_timing(evaluation, false);
     schedules_finish(evaluation->schedules, &evaluation->result);
+    mechanisms_note_traffic(&evaluation->result);
     naming_apply(&evaluation->result, evaluation->job.task, evaluation->job.world,
                  evaluation->job.dtype);
     evaluation->result.run_ms = clock_monotonic_ms() - evaluation->started_ms;

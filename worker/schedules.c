@@ -174,6 +174,8 @@ void schedules_finish(struct schedules *schedules, struct result *result)
         free(result->flags[i]);
     }
     free((void *)result->flags);
+    told->mechanisms = result->mechanisms;
+    told->mechanism_count = result->mechanism_count;
     told->build_ms = result->build_ms;
     told->builder = result->builder;
     *result = *told;
