@@ -18,8 +18,8 @@
 enum {
     FIRST_BATCH_CALLS = 3,
     SECOND_BATCH_CALLS = 2,
-    SINGLE_BATCHES = 3, /* on hardware, of one call each */
     RUN_CALLS = FIRST_BATCH_CALLS + SECOND_BATCH_CALLS,
+    SINGLE_BATCHES = 3, /* on hardware, of one call each */
     SETTLE_MS = 1000,
     LINGER_TURNS = 12, /* more than a simulator takes to see that everybody waits */
     HOLD_TURNS = 6,    /* enough for that, and fewer than it takes to prove a deadlock */
@@ -286,8 +286,7 @@ static enum status hold(struct check *check, struct error *err)
     return status;
 }
 
-/* Where the next call begins with a wait for all ranks, nobody hears of the end of one before all
- * have ended: so some are made alone. */
+/* Those that are made alone: who waits in its next call for all ranks is told of late. */
 static int calls_of_run(const struct check *check)
 {
     return RUN_CALLS + (is_hardware(check) ? SINGLE_BATCHES : 0);
