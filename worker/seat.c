@@ -12,7 +12,7 @@
 #include <time.h>
 
 enum {
-    CANARY_TURNS = 5000, /* some 100 us */
+    CANARY_TURNS = 20000, /* some 100 us */
     BUSY_CANARIES = 9,
     CANARIES_MAX = 1024,
     QUIET_CANARIES = 50,
@@ -25,6 +25,7 @@ enum {
 #define DISTURBED_LEAST_US 30.0
 /* Who sits on a place makes all of it take longer than a block of it, at whatever clocks. */
 #define SPREAD_SHARE 1.03
+#define SPREAD_LEAST_US 5.0
 #define SLOW_SHARE 1.03
 
 /* One look at the GPU. */
@@ -375,7 +376,8 @@ bool seat_is_disturbed(const struct seat *seat, double *now_us, double *quiet_us
         return false;
     }
     struct look now = medians(seat, 0);
-    bool is_sat_on = now.spread > SPREAD_SHARE * seat->quiet.spread;
+    bool is_sat_on = now.spread > SPREAD_SHARE * seat->quiet.spread &&
+                     (now.spread - seat->quiet.spread) * seat->quiet.block_us > SPREAD_LEAST_US;
     *now_us = is_sat_on ? now.spread * seat->quiet.block_us : now.wall_us;
     *quiet_us = is_sat_on ? seat->quiet.spread * seat->quiet.block_us : seat->quiet.wall_us;
     return is_sat_on || now.wall_us > DISTURBED_SHARE * seat->quiet.wall_us + DISTURBED_LEAST_US;

@@ -363,16 +363,21 @@ tab=$(printf '\t')
 hostile()
 {
     grep '^[a-z.]' tests/hostile/expected.tsv >"$scratch/hostile"
-    same_work=
+    same_work=nan
     while IFS=$tab read -r file task world _ _ outcome <&3; do
         world=${world#+}
         try_once "$(source_of "$file" hostile)" "$task" "$world"
-        # The first row is the honest one.
-        if [ -z "$same_work" ]; then
-            same_work=${took:-nan}
-        fi
         name="$file x$world"
         case $outcome:$verdict in
+        accepted:accepted)
+            same_work=$took
+            row ok hostile "$name" "$took us: $(sed -n \
+                's/.*\("calibration_us":[^}]*"slow_us":[0-9.]*\).*/\1/p' "$scratch/tried.json")"
+            ;;
+        accepted:*)
+            row FAILED hostile "$name" "$(say_tried)"
+            break
+            ;;
         slow:accepted)
             if awk -v a="${took:-nan}" -v b="$same_work" 'BEGIN { exit !(a >= 0.98 * b - 0.5) }'
             then
