@@ -131,6 +131,11 @@ static enum status measure_quiet(struct seat *seat, struct error *err)
     if (status == OK) {
         seat->quiet = medians(seat, QUIET_SKIPPED);
         seat_watch(seat);
+        /* The compiler must have left its turns in. */
+        if (seat->quiet.block_us < SPREAD_LEAST_US) {
+            status = error_set(err, ERR_IO, "the canary takes %.2f us and shows nothing",
+                               seat->quiet.block_us);
+        }
     }
     return status;
 }
