@@ -48,6 +48,9 @@ static enum status make(struct grants *grants, struct symmetric_place *place, st
             status = error_set(err, ERR_IO, "cannot clear symmetric memory");
         }
     }
+    if (status == OK && cudaStreamSynchronize(NULL) != cudaSuccess) {
+        status = error_set(err, ERR_IO, "cannot clear symmetric memory");
+    }
     return status;
 }
 

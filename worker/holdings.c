@@ -153,7 +153,9 @@ enum status holdings_clear_signals(const struct holdings *holdings, struct error
             return error_set(err, ERR_IO, "cannot clear a signal pad");
         }
     }
-    return OK;
+    return cudaStreamSynchronize(NULL) == cudaSuccess
+               ? OK
+               : error_set(err, ERR_IO, "cannot clear the signal pads");
 }
 
 void holdings_release(struct holdings *holdings)

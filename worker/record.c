@@ -75,6 +75,16 @@ static enum status overwrite(void *inputs, uint64_t size_bytes, struct error *er
                                 : error_set(err, ERR_IO, "cudaMemset: %s", cudaGetErrorName(error));
 }
 
+/* Until the device has done it: a fill, and a short copy to it, return before. */
+static enum status settle(struct error *err)
+{
+    cudaError_t error = cudaStreamSynchronize(NULL);
+
+    return error == cudaSuccess
+               ? OK
+               : error_set(err, ERR_IO, "cudaStreamSynchronize: %s", cudaGetErrorName(error));
+}
+
 static void *device_address(int rank, uint64_t offset)
 {
     return (void *)(uintptr_t)window_address(rank, offset);
@@ -225,7 +235,7 @@ enum status record_withhold(struct record *record, int rank, int first_call, int
             return status;
         }
     }
-    return OK;
+    return settle(err);
 }
 
 enum status record_arm(struct record *record, int rank, int first_call, int count,
@@ -239,7 +249,7 @@ enum status record_arm(struct record *record, int rank, int first_call, int coun
         }
     }
     record->armed[rank] = first_call + count;
-    return OK;
+    return settle(err);
 }
 
 /* From now on the outputs of the call have to stay as they are. Its red zones had to all along. */
