@@ -200,9 +200,9 @@ static void test_a_key_is_for_the_same_lines_only(void **state)
     }
     assert_int_equal(live_count(&live, "SELECT count(*) FROM job"), 2);
 
-    static const char *const bad[] = {"a b", "", "\x80",
-                                      "12345678901234567890123456789012345678901234567890"
-                                      "123456789012345"};
+    static const char too_long[] = "12345678901234567890123456789012345678901234567890"
+                                   "123456789012345";
+    static const char *const bad[] = {"a b", "", "\x80", too_long};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         struct buffer head = {0};
         int fd = live_connect(&live);

@@ -63,6 +63,35 @@ static struct gpu *full_gpu(void)
     return gpu;
 }
 
+static struct timing full_timing(void)
+{
+    struct timing timing = {.case_name = xstrdup("bench"),
+                            .variant = xstrdup("rounding"),
+                            .latency = {.median_us = 5.125,
+                                        .p10_us = 5,
+                                        .p90_us = 5.5,
+                                        .low_us = 5.0625,
+                                        .high_us = 5.25,
+                                        .events_us = 5.1,
+                                        .window_us = 5.2,
+                                        .skew_us = 0.1,
+                                        .iterations = 100},
+                            .throughput = {.median_us = 4, .iterations = 25},
+                            .calibration_us = 140.3,
+                            .answer_us = 12.5,
+                            .slow_us = 5.5,
+                            .baseline_us = 20.5,
+                            .baseline_low_us = 20,
+                            .baseline_high_us = 21,
+                            .speedup = 4,
+                            .is_faster = true,
+                            .floor_us = 1,
+                            .target_us = 2.5,
+                            .target_percent = 48.75};
+
+    return timing;
+}
+
 /* Every member set. */
 static struct result full(void)
 {
@@ -105,29 +134,7 @@ static struct result full(void)
                                                  .source = xstrdup("solution.cu:2"),
                                                  .message = xstrdup("two writers")});
     result_add_traffic(&result, &(struct traffic){0, 1, (char *)"sm_load", UINT64_MAX});
-    result_add_timing(&result, (struct timing){.case_name = xstrdup("bench"),
-                                               .variant = xstrdup("rounding"),
-                                               .latency = {.median_us = 5.125,
-                                                           .p10_us = 5,
-                                                           .p90_us = 5.5,
-                                                           .low_us = 5.0625,
-                                                           .high_us = 5.25,
-                                                           .events_us = 5.1,
-                                                           .window_us = 5.2,
-                                                           .skew_us = 0.1,
-                                                           .iterations = 100},
-                                               .throughput = {.median_us = 4, .iterations = 25},
-                                               .calibration_us = 140.3,
-                                               .answer_us = 12.5,
-                                               .slow_us = 5.5,
-                                               .baseline_us = 20.5,
-                                               .baseline_low_us = 20,
-                                               .baseline_high_us = 21,
-                                               .speedup = 4,
-                                               .is_faster = true,
-                                               .floor_us = 1,
-                                               .target_us = 2.5,
-                                               .target_percent = 48.75});
+    result_add_timing(&result, full_timing());
     result.gpu = full_gpu();
     result.schedules = 3;
     result.replay = full_replay();

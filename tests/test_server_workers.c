@@ -38,7 +38,7 @@ static void expect(const char *path, const char *token, const char *body, int st
 
     call(path, token, body, status, &answer);
     va_start(parts, status);
-    while ((part = va_arg(parts, const char *)) != NULL) {
+    while (*(part = va_arg(parts, const char *)) != '\0') {
         if (strstr(answer.body.data, part) == NULL) {
             fail_msg("%s: '%s' is not in %s", path, part, answer.body.data);
         }
@@ -61,7 +61,7 @@ static int set_up(void **state)
     live_token(&live, db, ROLE_WORKER, "bob", bob);
     db_close(db);
     live_start(&live);
-    expect("/v1/workers", live.ada, hello, 200, NULL);
+    expect("/v1/workers", live.ada, hello, 200, "");
     return 0;
 }
 
@@ -100,41 +100,41 @@ static void break_node(const char *name, const char *token, int epoch)
     char body[256];
 
     (void)snprintf(path, sizeof path, "/v1/workers/%s/lease", name);
-    expect(path, token, wish_0, 200, NULL);
+    expect(path, token, wish_0, 200, "");
     (void)snprintf(body, sizeof body,
                    "{\"worker\":\"%s\",\"epoch\":%d,\"result\":{\"verdict\":\"internal_error\","
                    "\"reason\":\"node_fault\",\"message\":\"Xid 79\",\"build_ms\":1,\"run_ms\":1}}",
                    name, epoch);
-    expect(result_path, token, body, 200, NULL);
-    expect(result_path, token, body, 200, NULL); /* its answer was lost */
+    expect(result_path, token, body, 200, "");
+    expect(result_path, token, body, 200, ""); /* its answer was lost */
 }
 
 static void test_a_fault_of_the_node_costs_the_job_nothing(void **state)
 {
     (void)state;
-    expect("/v1/workers", bob, hello_bob, 200, NULL);
+    expect("/v1/workers", bob, hello_bob, 200, "");
     submit();
     break_node("ada", live.ada, 1);
-    expect(job_path, live.sam, NULL, 200, "\"state\":\"queued\"", "\"queue_position\":0", NULL);
+    expect(job_path, live.sam, NULL, 200, "\"state\":\"queued\"", "\"queue_position\":0", "");
     assert_int_equal(live_count(&live, "SELECT node_faults FROM job"), 1);
     assert_int_equal(live_count(&live, "SELECT internal_errors + lost_workers FROM job"), 0);
     assert_int_equal(live_count(&live, "SELECT count(*) FROM result"), 0);
-    expect("/v1/workers/bob/lease", bob, wish_0, 200, "\"epoch\":2", NULL);
+    expect("/v1/workers/bob/lease", bob, wish_0, 200, "\"epoch\":2", "");
     expect(result_path, bob,
            "{\"worker\":\"bob\",\"epoch\":2,\"result\":{\"verdict\":\"accepted\",\"build_ms\":1,"
            "\"run_ms\":1}}",
-           200, "\"verdict\":\"accepted\"", NULL);
+           200, "\"verdict\":\"accepted\"", "");
 }
 
 static void test_a_job_that_broke_two_nodes_is_not_tried_on_a_third(void **state)
 {
     (void)state;
-    expect("/v1/workers", bob, hello_bob, 200, NULL);
+    expect("/v1/workers", bob, hello_bob, 200, "");
     submit();
     break_node("ada", live.ada, 1);
     break_node("bob", bob, 2);
-    expect(job_path, live.sam, NULL, 200, "\"state\":\"quarantined\"", "\"verdict\":\"\"", NULL);
-    expect(lease_path, live.ada, wish_0, 204, NULL);
+    expect(job_path, live.sam, NULL, 200, "\"state\":\"quarantined\"", "\"verdict\":\"\"", "");
+    expect(lease_path, live.ada, wish_0, 204, "");
     assert_int_equal(live_count(&live, "SELECT count(*) FROM event WHERE kind = 'job.quarantined'"),
                      1);
 }
@@ -144,22 +144,22 @@ static void test_a_job_that_keeps_breaking_one_node_is_quarantined_too(void **st
     (void)state;
     submit();
     for (int epoch = 1; epoch <= NODE_FAULTS_MAX; epoch++) {
-        expect(job_path, live.sam, NULL, 200, "\"state\":\"queued\"", NULL);
+        expect(job_path, live.sam, NULL, 200, "\"state\":\"queued\"", "");
         break_node("ada", live.ada, epoch);
     }
-    expect(job_path, live.sam, NULL, 200, "\"state\":\"quarantined\"", NULL);
+    expect(job_path, live.sam, NULL, 200, "\"state\":\"quarantined\"", "");
 }
 
 static void test_all_workers_are_listed_with_their_states(void **state)
 {
     (void)state;
     expect("/v1/workers", live.reader, NULL, 200, "\"name\":\"ada\"", "\"state\":\"ready\"",
-           "\"reason\":\"\"", "\"jobs\":0", "{\"kind\":\"sim\",\"gpus\":8}", NULL);
-    expect("/v1/workers", bob, hello_bob, 200, NULL);
+           "\"reason\":\"\"", "\"jobs\":0", "{\"kind\":\"sim\",\"gpus\":8}", "");
+    expect("/v1/workers", bob, hello_bob, 200, "");
     submit();
-    expect(lease_path, live.ada, wish_0, 200, NULL);
+    expect(lease_path, live.ada, wish_0, 200, "");
     expect("/v1/workers", live.reader, NULL, 200, "\"name\":\"bob\"", "\"jobs\":1",
-           "{\"kind\":\"cuda\",\"gpus\":2}", NULL);
+           "{\"kind\":\"cuda\",\"gpus\":2}", "");
 }
 
 static void test_a_quarantined_worker_gets_no_leases_until_an_admin_lifts_it(void **state)
@@ -167,54 +167,53 @@ static void test_a_quarantined_worker_gets_no_leases_until_an_admin_lifts_it(voi
     (void)state;
     submit();
     expect(state_path, live.ada, quarantined, 200, "\"state\":\"quarantined\"", "\"is_own\":true",
-           "\"state_by\":\"ada\"", NULL);
+           "\"state_by\":\"ada\"", "");
     expect(lease_path, live.ada, wish_0, 409, "\"field\":\"state\"",
-           "the worker is quarantined: Xid 79", NULL);
-    expect(state_path, live.ada, ready, 403, "only an admin makes it ready", "Xid 79", NULL);
-    expect(state_path, live.ada, draining, 200, "\"state\":\"quarantined\"", NULL);
-    expect("/v1/workers", live.ada, hello, 200, NULL);
-    expect(lease_path, live.ada, wish_0, 409, "Xid 79", NULL);
-    expect(state_path, live.admin, ready, 200, "\"state\":\"ready\"", "\"state_by\":\"root\"",
-           NULL);
-    expect(lease_path, live.ada, wish_0, 200, "\"epoch\":1", NULL);
+           "the worker is quarantined: Xid 79", "");
+    expect(state_path, live.ada, ready, 403, "only an admin makes it ready", "Xid 79", "");
+    expect(state_path, live.ada, draining, 200, "\"state\":\"quarantined\"", "");
+    expect("/v1/workers", live.ada, hello, 200, "");
+    expect(lease_path, live.ada, wish_0, 409, "Xid 79", "");
+    expect(state_path, live.admin, ready, 200, "\"state\":\"ready\"", "\"state_by\":\"root\"", "");
+    expect(lease_path, live.ada, wish_0, 200, "\"epoch\":1", "");
 }
 
 static void test_a_worker_ends_a_draining_of_its_own_and_no_other(void **state)
 {
     (void)state;
-    expect(state_path, live.ada, draining, 200, "the disk is full", NULL);
-    expect(lease_path, live.ada, wish_0, 409, "draining: the disk is full", NULL);
-    expect(state_path, live.ada, ready, 200, "\"state\":\"ready\"", NULL);
-    expect(state_path, live.ada, ready, 200, "\"state\":\"ready\"", NULL);
-    expect(lease_path, live.ada, wish_0, 204, NULL);
-    expect(state_path, live.ada, draining, 200, NULL);
-    expect("/v1/workers", live.ada, hello, 200, NULL);
-    expect(lease_path, live.ada, wish_0, 204, NULL);
-    expect(state_path, live.admin, draining, 200, "\"state_by\":\"root\"", NULL);
-    expect(state_path, live.ada, draining, 200, "\"state_by\":\"root\"", NULL);
-    expect(state_path, live.ada, ready, 403, "only an admin", NULL);
-    expect("/v1/workers", live.ada, hello, 200, NULL);
-    expect(lease_path, live.ada, wish_0, 409, "draining", NULL);
-    expect(state_path, live.ada, quarantined, 200, "\"state\":\"quarantined\"", NULL);
+    expect(state_path, live.ada, draining, 200, "the disk is full", "");
+    expect(lease_path, live.ada, wish_0, 409, "draining: the disk is full", "");
+    expect(state_path, live.ada, ready, 200, "\"state\":\"ready\"", "");
+    expect(state_path, live.ada, ready, 200, "\"state\":\"ready\"", "");
+    expect(lease_path, live.ada, wish_0, 204, "");
+    expect(state_path, live.ada, draining, 200, "");
+    expect("/v1/workers", live.ada, hello, 200, "");
+    expect(lease_path, live.ada, wish_0, 204, "");
+    expect(state_path, live.admin, draining, 200, "\"state_by\":\"root\"", "");
+    expect(state_path, live.ada, draining, 200, "\"state_by\":\"root\"", "");
+    expect(state_path, live.ada, ready, 403, "only an admin", "");
+    expect("/v1/workers", live.ada, hello, 200, "");
+    expect(lease_path, live.ada, wish_0, 409, "draining", "");
+    expect(state_path, live.ada, quarantined, 200, "\"state\":\"quarantined\"", "");
 }
 
 static void test_orders_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
-    expect(state_path, live.admin, "{\"state\":\"draining\"}", 400, "\"field\":\"reason\"", NULL);
-    expect(state_path, live.admin, "{\"state\":\"broken\"}", 400, "\"field\":\"state\"", NULL);
-    expect(state_path, live.admin, "{}", 400, "\"field\":\"state\"", NULL);
-    expect("/v1/workers/eve/state", live.admin, quarantined, 404, "no worker 'eve'", NULL);
-    expect(state_path, bob, quarantined, 403, "only", NULL);
-    expect(state_path, live.sam, quarantined, 403, "submitter", NULL);
+    expect(state_path, live.admin, "{\"state\":\"draining\"}", 400, "\"field\":\"reason\"", "");
+    expect(state_path, live.admin, "{\"state\":\"broken\"}", 400, "\"field\":\"state\"", "");
+    expect(state_path, live.admin, "{}", 400, "\"field\":\"state\"", "");
+    expect("/v1/workers/eve/state", live.admin, quarantined, 404, "no worker 'eve'", "");
+    expect(state_path, bob, quarantined, 403, "only", "");
+    expect(state_path, live.sam, quarantined, 403, "submitter", "");
 }
 
 static void test_each_change_is_an_event_and_nothing_else_is(void **state)
 {
     (void)state;
-    expect(state_path, live.ada, quarantined, 200, NULL);
-    expect(state_path, live.ada, quarantined, 200, NULL);
-    expect(state_path, live.admin, ready, 200, NULL);
+    expect(state_path, live.ada, quarantined, 200, "");
+    expect(state_path, live.ada, quarantined, 200, "");
+    expect(state_path, live.admin, ready, 200, "");
     assert_int_equal(live_count(&live, "SELECT count(*) FROM event WHERE subject = 'ada' AND"
                                        " kind = 'worker.quarantined' AND detail = 'ada: Xid 79'"),
                      1);
@@ -226,10 +225,10 @@ static void test_each_change_is_an_event_and_nothing_else_is(void **state)
 static void test_a_state_is_there_after_a_restart_of_the_server(void **state)
 {
     (void)state;
-    expect(state_path, live.admin, quarantined, 200, NULL);
+    expect(state_path, live.admin, quarantined, 200, "");
     live_kill(&live);
     live_start(&live);
-    expect(lease_path, live.ada, wish_0, 409, "Xid 79", NULL);
+    expect(lease_path, live.ada, wish_0, 409, "Xid 79", "");
 }
 
 /* Both wait for the same; the first is quarantined while it does. */
@@ -238,15 +237,15 @@ static void test_one_that_is_quarantined_while_it_waits_does_not_hold_up_the_nex
     struct answer answer = {0};
 
     (void)state;
-    expect("/v1/workers", bob, hello_bob, 200, NULL);
+    expect("/v1/workers", bob, hello_bob, 200, "");
     int first = live_connect(&live);
     live_ask(first, &(struct asked){.path = lease_path, .token = live.ada, .body = wish_25});
-    expect("/healthz", NULL, NULL, 200, NULL);
+    expect("/healthz", NULL, NULL, 200, "");
     int second = live_connect(&live);
     live_ask(second,
              &(struct asked){.path = "/v1/workers/bob/lease", .token = bob, .body = wish_25});
-    expect("/healthz", NULL, NULL, 200, NULL);
-    expect(state_path, live.admin, quarantined, 200, NULL);
+    expect("/healthz", NULL, NULL, 200, "");
+    expect(state_path, live.admin, quarantined, 200, "");
     assert_true(live_receive(first, &answer));
     assert_int_equal(answer.status, 409);
     assert_non_null(strstr(answer.body.data, "Xid 79"));

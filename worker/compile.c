@@ -164,7 +164,7 @@ static void start(struct compile *compile, int job)
         if (job == JOB_FEED) {
             feed(compile);
         }
-        become(compile, job == JOB_EMPTY ? empty : compile->recipe.steps[job].words);
+        become(compile, job < RECIPE_STEPS ? compile->recipe.steps[job].words : empty);
     }
     (void)setpgid(pid, pid); /* here too: whoever kills it must not come before it */
     close(ends[1]);

@@ -75,8 +75,9 @@ enum status kernels_answer(const struct kernels *kernels, cudaStream_t stream,
 /* Adds to scratch->sum, under the nonce in scratch->words. */
 enum status kernels_prove(const struct kernels *kernels, cudaStream_t stream,
                           const struct proving *proving, struct error *err);
-/* `turns` of some 10 clocks each, where every place is taken. `span` is device memory and starts as {UINT64_MAX, 0,
- * UINT64_MAX}. */
+
+/* `turns` of some 10 clocks each, where every place is taken. `span` is device memory and starts
+ * as {UINT64_MAX, 0, UINT64_MAX}. */
 enum status kernels_canary(const struct kernels *kernels, cudaStream_t stream, uint32_t turns,
                            struct kernels_span *span, struct error *err);
 

@@ -12,8 +12,8 @@
 # sim.NAME      thread-instructions a second of one core of the simulator, by CPU time
 # sim.wmma512   a product of bf16 matrices of side 512, by CPU time
 # sim.allreduce8   one-shot all-reduce of 1 M floats on 8 ranks, by CPU time
-# build.ratio   wall time of a build by that of plain nvcc in the same kind of box, the median of five
-#               sources; build.cpu_ratio the same of CPU time, which a busy machine disturbs less
+# build.ratio   wall time of a build by that of plain nvcc in the same kind of box, the median of
+#               five sources; build.cpu_ratio the same of CPU time, disturbed less
 # build.again   wall time of the build stage of a source that was built before
 # e2e.build     wall time of the build stage of the demo's submission: nvcc in its box
 # e2e.overhead  wall time from `pkb submit --wait` to its verdict, less the build stage: server,

@@ -1,8 +1,8 @@
 #!/bin/sh
 # timeout: 1800
 # Every task's baseline is accepted in the simulator, and nothing is found in it: the collectives
-# (001 to 008) on 4 ranks and all others on 2, in one schedule; with TESTS=all each on 1, 2, 4 and 8,
-# in three.
+# (001 to 008) on 4 ranks and all others on 2, in one schedule; with TESTS=all each on 1, 2, 4 and
+# 8, in three.
 #
 #   sh tests/e2e/baselines.sh [TASK_FOLDER WORLD]
 set -eu

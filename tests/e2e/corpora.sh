@@ -1,7 +1,8 @@
 #!/bin/sh
 # timeout: 3600
-# Every submission of tests/hostile gets the verdict in the simulator that its expected.tsv says, and
-# every one of tests/honest is accepted; with TESTS=all also in the worlds that are marked by a `+`.
+# Every submission of tests/hostile gets the verdict in the simulator that its expected.tsv says,
+# and every one of tests/honest is accepted; with TESTS=all also in the worlds that are marked by a
+# `+`.
 #
 #   sh tests/e2e/corpora.sh          as above
 #   sh tests/e2e/corpora.sh NAME...  all lines of those

@@ -1,8 +1,9 @@
 #!/bin/sh
 # only: all
 # timeout: 900
-# Replays the corpus of tests/fuzz in a program that the sanitizers of addresses, leaks and undefined
-# behaviour watch: test_fuzz, built beside the plain build. After a first build that takes seconds.
+# Replays the corpus of tests/fuzz in a program that the sanitizers of addresses, leaks and
+# undefined behaviour watch: test_fuzz, built beside the plain build. After a first build that takes
+# seconds.
 set -eu
 cd "$(dirname "$0")/../.."
 unset MAKEFLAGS MAKEOVERRIDES MFLAGS

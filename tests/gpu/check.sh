@@ -9,12 +9,12 @@
 # ranks         kernels of several ranks (one-shot, two-shot, ring, all-to-all) that share the GPU
 #               through MPS and in the simulator: right by the oracle, and the same bits
 # baselines     every task's baseline against its oracle, and timed: NCCL on 1 GPU, our libnccl on 2
-#               and 4 ranks that share it through MPS, LANES=4 jobs at a time, whose times say little;
-#               WORLDS='1' or others instead
+#               and 4 ranks that share it through MPS, LANES=4 jobs at a time, whose times say
+#               little; WORLDS='1' or others instead
 # submissions   those of tests/submissions that are written to win, likewise, against the baselines
 # fixtures      right and wrong submissions on 2 and 4 ranks that share the GPU
-# hostile       submissions that cheat: none is accepted that is wrong, and none takes less time than
-#               the same work without the attack
+# hostile       submissions that cheat: none is accepted that is wrong, and none takes less time
+#               than the same work without the attack
 # honest        submissions that do what few do, HONEST_RUNS (five) times each: none is rejected
 # timing        the judge's clock on one rank, against programs of their own that do the same
 # gemm          the baselines' products against the best that cuBLAS has for their shapes
@@ -40,7 +40,11 @@ bwrap=/usr/bin/bwrap
 [ -x "$bwrap" ] || bwrap=$BUILD/gpu/bwrap/bwrap
 WORKER_OPTIONS="--bwrap $bwrap ${WORKER_OPTIONS:-}"
 # Which layers of the sandbox this machine cannot have: those that the caller knows of.
-missing=$(echo "$WORKER_OPTIONS" | tr ' ' '\n' | sed -n 's/^--insecure=//p' | tr '\n' , | sed 's/,*$//')
+missing=$(echo "$WORKER_OPTIONS" | tr ' ' '\n' | sed -n 's/^--insecure=//p' | tr '\n' , |
+    sed 's/,*$//')
+
+. tests/gpu/lanes.sh
+. tests/gpu/tried.sh
 
 row()
 {
@@ -161,101 +165,6 @@ ranks()
     stop_mps
 }
 
-# The number $2 of the first case in the result $1 that was timed.
-first()
-{
-    sed -n "s/^[^[]*\"timings\":\[{\(.*\)/\1/p" "$1" |
-        sed -n "s/[^}]*\"latency\":{[^}]*\"$2\":\([0-9.e+-]*\).*/\1/p; t
-            s/^[^]]*\"$2\":\([0-9.e+-]*\).*/\1/p"
-}
-
-# Checks and times $2 for task $3 on $4 ranks of device kind $5 in lane $1, which has users and a
-# directory of its own, and prints a row of part $6, which begins with $7 where it fails.
-measure()
-{
-    home=$scratch/lane.$1
-    result=$home/result.json
-    mkdir -p "$home"
-    chmod 755 "$home"
-    # shellcheck disable=SC2086 # a list of options
-    timeout 150 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$2" --task "$3" --world "$4" \
-        --device "$5" --bench --stall-ms 5000 --slot-uid-base $((64000 + 64 * $1)) \
-        --work-dir "$home" --baselines "$scratch/times" >"$result" 2>"$home/log" </dev/null
-    verdict=$(sed -n 's/^{"verdict":"\([a-z_]*\)".*/\1/p' "$result")
-    case $2 in
-    */baseline.cu) name=baseline ;;
-    *) name=$(basename "$2" .cu) ;;
-    esac
-    if [ "$verdict" = accepted ]; then
-        printf 'ok       %-12s %-34s %s us, baseline %s us, %.2f times as fast, %.0f %% of the target %s\n' \
-            "$6" "$name $3 x$4 $5" "$(first "$result" median_us)" "$(first "$result" baseline_us)" \
-            "$(first "$result" speedup)" "$(first "$result" target_percent)" \
-            "$(sed -n 's/.*"flags":\(\[[^]]*\]\).*/\1/p' "$result")"
-    else
-        printf '%-8s %-12s %-34s %s\n' "$7" "$6" "$name $3 x$4 $5" \
-            "${verdict:-none}: $(cut -c 1-400 "$result") $(tail -n 2 "$home/log" | tr '\n' ' ')"
-    fi
-}
-
-# Lane $1: the jobs of the file $2, "SOURCE TASK WORLD DEVICE" each, as rows of part $3. One that
-# fails is called $4, and is listed in $2.again. The third fault of our own in a row ends it.
-run_lane()
-{
-    faults=0
-    while [ $faults -lt 3 ] && read -r source task world device; do
-        measure "$1" "$source" "$task" "$world" "$device" "$3" "$4" >"$2.row"
-        cat "$2.row"
-        cat "$2.row" >>"$2.rows"
-        case $(cat "$2.row") in
-        ok*) faults=0 ;;
-        *internal_error:* | *none:*) faults=$((faults + 1)) ;;
-        esac
-        grep -q '^ok' "$2.row" || echo "$source $task $world $device" >>"$2.again"
-    done <"$2"
-}
-
-count_rows()
-{
-    passed=$((passed + $(cat "$@" 2>/dev/null | grep -c '^ok')))
-    failed=$((failed + $(cat "$@" 2>/dev/null | grep -c '^FAILED')))
-}
-
-# The jobs of the file $2 in $3 lanes at the same time. Who fails there may have been disturbed by
-# the others, and gets another try alone.
-measure_in_lanes()
-{
-    for lane in $(seq 1 "$3"); do
-        awk -v lane="$lane" -v lanes="$3" 'NR % lanes == lane % lanes' "$2" >"$2.$lane"
-        run_lane "$lane" "$2.$lane" "$1" again &
-    done
-    wait
-    cat "$2".[1-9].again >"$2.alone" 2>/dev/null
-    run_lane 1 "$2.alone" "$1" FAILED
-    count_rows "$2".[1-9].rows "$2.alone.rows"
-}
-
-# Part $1: the sources of the file $2, "SOURCE TASK" each, on 1, 2 and 4 ranks or those of WORLDS.
-measure_part()
-{
-    : >"$2.one"
-    : >"$2.more"
-    for world in ${WORLDS:-1 2 4}; do
-        case $world in
-        1) sed "s/\$/ 1 cuda/" "$2" >"$2.one" ;;
-        *) sed "s/\$/ $world cuda-shared/" "$2" >>"$2.more" ;;
-        esac
-    done
-    run_lane 1 "$2.one" "$1" FAILED
-    start_mps
-    # Alone at first: several that start with the MPS server are told that devices are unavailable.
-    head -n 1 "$2.more" >"$2.first"
-    sed -i 1d "$2.more"
-    run_lane 1 "$2.first" "$1" FAILED
-    measure_in_lanes "$1" "$2.more" "${LANES:-4}"
-    stop_mps
-    count_rows "$2.one.rows" "$2.first.rows"
-}
-
 baselines()
 {
     for task in tasks/[0-9]*_*; do
@@ -285,133 +194,6 @@ fixtures()
         evaluate fixtures "tests/fixtures/$file.cu" "$task" "$world" cuda-shared "$verdict"
     done <"$scratch/fixtures"
     stop_mps
-}
-
-# The number $2 of the first row of times in the result $1: "latency":{... "NAME":NUMBER.
-number()
-{
-    sed -n "s/.*\"latency\":{[^}]*\"$2\":\([0-9.e+-]*\).*/\1/p" "$1" | head -n 1
-}
-
-# Is |$1 - $2| at most the larger of $3 and the share $4 of $2?
-is_near()
-{
-    awk -v a="${1:-nan}" -v b="${2:-nan}" -v least="$3" -v share="$4" 'BEGIN {
-        d = a - b; if (d < 0) d = -d
-        limit = share * b > least ? share * b : least
-        exit !(a > 0 && b > 0 && d <= limit) }'
-}
-
-# Times $1 on $2 ranks of $3 for task $4 into $5.
-time_once()
-{
-    # shellcheck disable=SC2086 # a list of options
-    timeout 200 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$1" --task "$4" --world "$2" \
-        --device "$3" --bench --work-dir "$scratch" >"$5" 2>"$5.log"
-    verdict=$(sed -n 's/^{"verdict":"\([a-z_]*\)".*/\1/p' "$5")
-    note_fault "$verdict"
-    [ "$verdict" = accepted ] && return 0
-    row FAILED timing "$(basename "$1" .cu) x$2 $3" \
-        "${verdict:-none}: $(cut -c 1-1500 "$5") $(tail -n 3 "$5.log")"
-    return 1
-}
-
-compare_times()
-{
-    if is_near "$3" "$4" "$5" "$6"; then
-        row ok timing "$1" "$2: $3 and $4 us"
-    else
-        row FAILED timing "$1" "$2: $3 and $4 us"
-    fi
-}
-
-# The source of submission $1 of folder $2, whose common part goes in front of it, or of another one.
-source_of()
-{
-    case $1 in
-    */*) echo "tests/$1.cu" ;;
-    *)
-        mkdir -p "$scratch/sources"
-        cat tests/hostile/work.cuh "tests/$2/$1.cu" >"$scratch/sources/$1.cu"
-        echo "$scratch/sources/$1.cu"
-        ;;
-    esac
-}
-
-# Evaluates $1 for task $2 on $3 ranks, on a GPU of its own for one; sets `verdict` and `took`.
-try_once()
-{
-    kind=cuda-shared
-    options=
-    [ "$3" -gt 1 ] || { kind=cuda && options=--bench; }
-    # shellcheck disable=SC2086 # lists of options
-    timeout 120 "$BUILD/bin/pkb-worker" $WORKER_OPTIONS --once "$1" --task "$2" --world "$3" \
-        --device $kind $options --stall-ms 3000 --work-dir "$scratch" \
-        --baselines "$scratch/times" >"$scratch/tried.json" 2>"$scratch/tried.log"
-    verdict=$(sed -n 's/^{"verdict":"\([a-z_]*\)".*/\1/p' "$scratch/tried.json")
-    took=$(number "$scratch/tried.json" median_us)
-}
-
-say_tried()
-{
-    echo "${verdict:-none} $(cut -c 1-700 "$scratch/tried.json") $(tail -n 2 "$scratch/tried.log")"
-}
-
-# A tab, for tables.
-tab=$(printf '\t')
-
-hostile()
-{
-    grep '^[a-z.]' tests/hostile/expected.tsv >"$scratch/hostile"
-    same_work=nan
-    while IFS=$tab read -r file task world _ _ outcome <&3; do
-        world=${world#+}
-        try_once "$(source_of "$file" hostile)" "$task" "$world"
-        name="$file x$world"
-        case $outcome:$verdict in
-        accepted:accepted)
-            same_work=$took
-            row ok hostile "$name" "$took us: $(sed -n \
-                's/.*\("calibration_us":[^}]*"slow_us":[0-9.]*\).*/\1/p' "$scratch/tried.json")"
-            ;;
-        accepted:*)
-            row FAILED hostile "$name" "$(say_tried)"
-            break
-            ;;
-        slow:accepted)
-            if awk -v a="${took:-nan}" -v b="$same_work" 'BEGIN { exit !(a >= 0.98 * b - 0.5) }'
-            then
-                row ok hostile "$name" "accepted, $took us, without it $same_work us"
-            else
-                row FAILED hostile "$name" "takes $took us, without it $same_work us: $(say_tried)"
-            fi
-            ;;
-        *:internal_error | *: | refused:accepted) row FAILED hostile "$name" "$(say_tried)" ;;
-        *) row ok hostile "$name" "$verdict $(sed -n \
-            's/^[^,]*,"reason":"\([a-z_]*\)".*/\1/p' "$scratch/tried.json")" ;;
-        esac
-        note_fault "$verdict" || break
-    done 3<"$scratch/hostile"
-}
-
-honest()
-{
-    grep '^[a-z.]' tests/honest/expected.tsv >"$scratch/honest"
-    while IFS=$tab read -r file task world _ <&3; do
-        source=$(source_of "$file" honest)
-        times=
-        for run in $(seq "${HONEST_RUNS:-5}"); do
-            try_once "$source" "$task" "$world"
-            [ "$verdict" = accepted ] || break
-            times="$times $took"
-        done
-        if [ "$verdict" = accepted ]; then
-            row ok honest "$file x$world" "$run runs:$times us"
-        else
-            row FAILED honest "$file x$world" "run $run: $(say_tried)"
-        fi
-        note_fault "$verdict" || break
-    done 3<"$scratch/honest"
 }
 
 timing()
@@ -450,8 +232,8 @@ gemm()
         # shellcheck disable=SC2086 # a list of numbers
         LD_LIBRARY_PATH=${CUDA_HOME:-/usr/local/cuda}/lib64:$BUILD/lib/nccl:${LD_LIBRARY_PATH:-} \
             timeout 60 "$BUILD/timing/gemm.$task" $shapes >"$scratch/gemm.log" 2>&1 ||
-            grep -q '^FAILED' "$scratch/gemm.log" || echo "FAILED $(tail -n 1 "$scratch/gemm.log")" \
-            >>"$scratch/gemm.log"
+            grep -q '^FAILED' "$scratch/gemm.log" ||
+            echo "FAILED $(tail -n 1 "$scratch/gemm.log")" >>"$scratch/gemm.log"
         while read -r verdict text; do
             row "$verdict" gemm "$task" "$text"
         done <"$scratch/gemm.log"
@@ -602,8 +384,8 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 ls /dev/nvidia* 2>/dev/null | tr '\n' ' '
 ldconfig -p | sed -n 's/.*libcuda.so.1 .*=> //p' | head -n 1
 "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" --version | sed -n 's/^Build //p'
-[ $# -gt 0 ] || set -- differential ranks baselines submissions fixtures timing hostile honest judge \
-    sandbox turnaround build attacks api
+[ $# -gt 0 ] || set -- differential ranks baselines submissions fixtures timing hostile honest \
+    judge sandbox turnaround build attacks api
 case " $* " in *" sandbox "*) ;; *) layers : ;; esac
 for part in "$@"; do
     same=0
