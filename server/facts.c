@@ -24,7 +24,7 @@ static const char *const outcome_names[OUTCOMES] = {
     [OUTCOME_OURS] = "not_judged",
 };
 
-const char *mechanism_name(int i)
+const char *facts_mechanism(int i)
 {
     assert(i < MECHANISMS_MAX);
     return mechanism_names[i];

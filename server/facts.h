@@ -14,7 +14,7 @@ struct facts {
     enum verdict verdict;
     char reason[NAME_MAX_BYTES];
     char stage[NAME_MAX_BYTES];
-    unsigned mechanisms; /* bits by mechanism_name: how bytes moved between ranks */
+    unsigned mechanisms; /* bits by facts_mechanism: how bytes moved between ranks */
     char gpu[NAME_MAX_BYTES];
     bool is_insecure; /* made without a layer of the sandbox */
     int64_t peer_bytes;
@@ -26,7 +26,7 @@ struct facts {
 };
 
 /* "copy_engine", "sm_load", ..., for i < MECHANISMS_MAX. */
-const char *mechanism_name(int i);
+const char *facts_mechanism(int i);
 
 /* Names by blanks, in their order, and back; names that nobody knows are passed over. */
 void mechanisms_write(unsigned mechanisms, char text[static MECHANISMS_TEXT_MAX]);

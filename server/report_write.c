@@ -76,7 +76,7 @@ static void json_totals(const struct report *report, const struct totals *totals
     json_outcomes(text, "all_attempts", totals->all);
     buffer_printf(text, ",\"mechanisms\":{");
     for (int i = 0; i < MECHANISMS_MAX; i++) {
-        buffer_printf(text, "%s\"%s\":%d", i > 0 ? "," : "", mechanism_name(i),
+        buffer_printf(text, "%s\"%s\":%d", i > 0 ? "," : "", facts_mechanism(i),
                       totals->mechanisms[i]);
     }
     buffer_printf(text, "}");
@@ -182,7 +182,7 @@ void report_write_csv(const struct report *report, struct buffer *text)
             csv_line(text, totals, measure, 0, totals->all[k]);
         }
         for (int k = 0; k < MECHANISMS_MAX; k++) {
-            (void)snprintf(measure, sizeof measure, "mechanism_%s", mechanism_name(k));
+            (void)snprintf(measure, sizeof measure, "mechanism_%s", facts_mechanism(k));
             csv_line(text, totals, measure, 0, totals->mechanisms[k]);
         }
     }
@@ -291,7 +291,7 @@ static void markdown_mechanisms(const struct totals *all, int count, struct buff
 {
     buffer_printf(text, "\nMechanisms of correct attempts:\n\n| model");
     for (int i = 0; i < MECHANISMS_MAX; i++) {
-        buffer_printf(text, " | %s", mechanism_name(i));
+        buffer_printf(text, " | %s", facts_mechanism(i));
     }
     buffer_printf(text, " |\n|---");
     for (int i = 0; i < MECHANISMS_MAX; i++) {

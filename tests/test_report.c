@@ -306,7 +306,7 @@ static void test_mechanisms_are_those_of_correct_attempts(void **state)
                     attempts += known->end == 0 && (known->mechanisms >> i & 1) != 0;
                 }
             }
-            assert_int_equal(number(counts, mechanism_name(i)), attempts);
+            assert_int_equal(number(counts, facts_mechanism(i)), attempts);
         }
     }
 }

@@ -293,7 +293,7 @@ static enum status run(int argc, char **argv, struct error *err)
     enum status status = find_own_directory(own_directory, err);
     if (status == OK) {
         options.bin_dir = own_directory;
-        status = options_read(&options, argc, argv, err);
+        status = options_parse(&options, argc, argv, err);
     }
     if (status != OK) {
         return status;

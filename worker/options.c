@@ -230,7 +230,7 @@ static enum status check_together(const struct options *options, struct error *e
     return OK;
 }
 
-enum status options_read(struct options *options, int argc, char **argv, struct error *err)
+enum status options_parse(struct options *options, int argc, char **argv, struct error *err)
 {
     const char *bin_dir = options->bin_dir;
     const char *temporary = getenv("TMPDIR");

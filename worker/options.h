@@ -22,4 +22,4 @@ struct options {
 
 /* Fills in what the command line says, and the defaults, but for options->bin_dir, which the caller
  * sets before. --help is answered, and ends this process. ERR_INVALID: wrong usage. */
-enum status options_read(struct options *options, int argc, char **argv, struct error *err);
+enum status options_parse(struct options *options, int argc, char **argv, struct error *err);
