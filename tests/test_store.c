@@ -72,6 +72,7 @@ static enum status save(const struct store *store, const char *name, size_t size
                         char filling)
 {
     char *flags[] = {(char *)"nccl"};
+    char *mechanisms[] = {(char *)"code:bulk"};
     struct result result = {.rank = -1,
                             .verdict = VERDICT_ACCEPTED,
                             .stage = (char *)"build",
@@ -79,6 +80,8 @@ static enum status save(const struct store *store, const char *name, size_t size
                             .build_log = (char *)"a warning\n",
                             .flags = flags,
                             .flag_count = 1,
+                            .mechanisms = mechanisms,
+                            .mechanism_count = 1,
                             .build_ms = 1234};
     int library = library_of(size_bytes, filling);
     enum status status = store_save(store, name, &result, library, &err);
@@ -101,6 +104,7 @@ static bool has(const struct store *store, const char *name, char filling)
     assert_int_equal(result.verdict, VERDICT_ACCEPTED);
     assert_string_equal(result.build_log, "a warning\n");
     assert_string_equal(result.flags[0], "nccl");
+    assert_string_equal(result.mechanisms[0], "code:bulk");
     assert_int_equal(result.build_ms, 0);
     assert_int_equal(pread(library, &first, 1, 0), 1);
     assert_int_equal(first, filling);

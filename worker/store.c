@@ -231,7 +231,9 @@ static void write_result(const struct result *result, struct buffer *json)
                           .stage = result->stage,
                           .build_log = result->build_log,
                           .flags = result->flags,
-                          .flag_count = result->flag_count};
+                          .flag_count = result->flag_count,
+                          .mechanisms = result->mechanisms,
+                          .mechanism_count = result->mechanism_count};
 
     result_write(&kept, json);
 }
