@@ -138,7 +138,16 @@ static void release(struct memory *memory, const uint8_t *host, struct work_orde
     }
 }
 
-static void acquire(struct memory *memory, const uint8_t *host, struct work_order *work)
+/* Was it a copy or a set? Those are no flags for who changes a word by an atomic. */
+static bool is_bulk(const struct order_state *state, uint32_t touch)
+{
+    const struct past *past = lane_past(&state->lanes[TOUCH_LANE(touch)], TOUCH_NUMBER(touch));
+
+    return past && past->what[0] && !past->is_nccl && strncmp(past->what, "kernel ", 7) != 0;
+}
+
+static void acquire(struct memory *memory, const uint8_t *host, struct work_order *work,
+                    bool is_atomic)
 {
     const struct order *order = memory->order;
     const uint8_t *at = (const uint8_t *)((uintptr_t)host & ~(uintptr_t)3);
@@ -153,7 +162,8 @@ static void acquire(struct memory *memory, const uint8_t *host, struct work_orde
     if (order && order->writes) {
         uint32_t touch = order->writes[(uint64_t)(at - memory->host) / 4];
         uint32_t *done = &work->clock.done[TOUCH_LANE(touch)];
-        *done = *done > TOUCH_NUMBER(touch) ? *done : TOUCH_NUMBER(touch);
+        bool is_data = is_atomic && is_bulk(memory->engine->order, touch);
+        *done = is_data || *done > TOUCH_NUMBER(touch) ? *done : TOUCH_NUMBER(touch);
     }
 }
 
@@ -369,12 +379,33 @@ static void check_lane(struct warp *warp, const struct insn *insn, struct touchi
     }
 }
 
+/* An atomic changes a word that a copy or a set has written. */
+static void check_atomic(struct warp *warp, const struct insn *insn, struct region *region,
+                         const uint8_t *at)
+{
+    struct memory *memory = region->memory;
+    struct touching touching = {warp->order, memory, .is_write = true, .other_writes = true};
+
+    if (!warp->order->is_checked || !memory->order || !memory->order->writes) {
+        return;
+    }
+    touching.other = memory->order->writes[(uint64_t)(at - memory->host) / 4];
+    if (is_unordered(&touching, touching.other) && is_bulk(warp->engine->order, touching.other) &&
+        !engine_has_noted(warp, insn, NOTED_ORDER)) {
+        engine_set_noted(warp, insn, NOTED_ORDER);
+        report_kernel(warp, insn, region, at, &touching);
+    }
+}
+
 /* Strong accesses and atomics pass order on. */
-static void sync_lane(struct warp *warp, enum access_kind kind, struct region *region,
-                      const uint8_t *at)
+static void sync_lane(struct warp *warp, const struct insn *insn, enum access_kind kind,
+                      struct region *region, const uint8_t *at)
 {
     if (kind != ACCESS_STORE) {
-        acquire(region->memory, at, warp->order);
+        acquire(region->memory, at, warp->order, kind == ACCESS_ATOMIC);
+    }
+    if (kind == ACCESS_ATOMIC) {
+        check_atomic(warp, insn, region, at);
     }
     if (kind != ACCESS_LOAD) {
         release(region->memory, at, warp->order);
@@ -386,9 +417,8 @@ void order_access(struct warp *warp, const struct insn *insn, uint32_t mask,
 {
     bool is_sync = request->kind == ACCESS_ATOMIC || insn->sem != SEM_WEAK;
     struct touching touching = {.work = warp->order, .is_write = request->kind != ACCESS_LOAD};
-    bool is_block = !is_sync && (access->is_contiguous || access->is_uniform);
 
-    if (is_block && access->region) {
+    if (!is_sync && (access->is_contiguous || access->is_uniform) && access->region) {
         uint64_t size_bytes = (uint64_t)request->size_bytes * (access->is_uniform ? 1 : WARP_LANES);
         check_lane(warp, insn, &touching, access->region, access->at[0], size_bytes);
         return;
@@ -404,7 +434,7 @@ void order_access(struct warp *warp, const struct insn *insn, uint32_t mask,
             continue;
         }
         if (is_sync) {
-            sync_lane(warp, request->kind, region, at);
+            sync_lane(warp, insn, request->kind, region, at);
         } else {
             check_lane(warp, insn, &touching, region, at, request->size_bytes);
         }
@@ -416,7 +446,7 @@ void order_replica(struct warp *warp, struct memory *memory, const uint8_t *host
     if (is_write) {
         release(memory, host, warp->order);
     } else {
-        acquire(memory, host, warp->order);
+        acquire(memory, host, warp->order, false);
     }
 }
 
@@ -465,6 +495,6 @@ void order_waited(struct space *space, struct work_order *work, uint64_t address
     struct region *region = space_region(space, address, 4);
 
     if (region && region->host) {
-        acquire(region->memory, region->host + (address - region->address), work);
+        acquire(region->memory, region->host + (address - region->address), work, false);
     }
 }

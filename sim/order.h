@@ -10,7 +10,8 @@
  *
  * Of each word of four bytes that checked work touches, the last writer and a reader are
  * remembered, with the bytes of it that they touched. Strong accesses and atomics are no data: they
- * never conflict. Nothing is kept or checked before some rank has work that is not ordered.
+ * never conflict, but for an atomic with a copy or a set. Nothing is kept or checked before some
+ * rank has work that is not ordered.
  */
 #pragma once
 

@@ -24,6 +24,10 @@ __global__ void add_one(int *word)
 {
     *word += 1;
 }
+__global__ void count_one(int *word)
+{
+    atomicAdd(word, 1);
+}
 __global__ void slow_store(int *to, int value, int turns)
 {
     volatile int spent = 0;
@@ -134,6 +138,11 @@ cudaError_t launch_fill(int *to, int value, int count, cudaStream_t stream)
 cudaError_t launch_add_one(int *word, cudaStream_t stream)
 {
     add_one<<<1, 1, 0, stream>>>(word);
+    return cudaGetLastError();
+}
+cudaError_t launch_count_one(int *word, cudaStream_t stream)
+{
+    count_one<<<1, 1, 0, stream>>>(word);
     return cudaGetLastError();
 }
 cudaError_t launch_slow_store(int *to, int value, int turns, cudaStream_t stream)

@@ -71,6 +71,7 @@ struct big_argument {
 cudaError_t launch_add(const float *a, const float *b, float *sum, int count, cudaStream_t stream);
 cudaError_t launch_fill(int *to, int value, int count, cudaStream_t stream);
 cudaError_t launch_add_one(int *word, cudaStream_t stream);
+cudaError_t launch_count_one(int *word, cudaStream_t stream); /* by an atomic */
 /* Counts to `turns`, then stores `value`: later than anything short. */
 cudaError_t launch_slow_store(int *to, int value, int turns, cudaStream_t stream);
 /* Waits until *flag is `value`, then stores it to *to. */

@@ -89,6 +89,20 @@ static void a_copy_beside_a_kernel_is_a_finding(int rank)
     repeat(read_and_copy, cudaStreamNonBlocking);
 }
 
+static void set_and_count(const struct work *work)
+{
+    order(work, work->run, work->side);
+    GOOD(cudaMemsetAsync(work->words, 0, WORDS, work->side));
+    GOOD(launch_count_one(work->words, work->run));
+    order(work, work->side, work->run);
+}
+
+static void counters_that_are_set_beside_atomics_are_a_finding(int rank)
+{
+    (void)rank;
+    repeat(set_and_count, cudaStreamNonBlocking);
+}
+
 static void mix_legacy(const struct work *work)
 {
     GOOD(cudaMemset(work->words, 0, WORDS));
@@ -310,6 +324,7 @@ static void more_streams_than_are_followed_are_not_judged(int rank)
 const struct cuda_case cases_of_streams[] = {
     FOUND(two_streams_that_write_the_same_are_a_finding, "unordered_access"),
     FOUND(a_copy_beside_a_kernel_is_a_finding, "unordered_access"),
+    FOUND(counters_that_are_set_beside_atomics_are_a_finding, "unordered_access"),
     FOUND(the_legacy_stream_is_named, "which a memset on the legacy default stream writes"),
     FOUND(a_stream_that_is_destroyed_but_not_joined_is_a_finding, "unjoined_work"),
     FOUND(memory_that_another_stream_uses_is_not_to_be_freed, "a free on ctx->stream writes"),
