@@ -11,11 +11,10 @@ struct losses {
     char first_node[NAME_MAX_BYTES];
 };
 
-static enum status read_losses(struct db *db, const char *job_id, struct losses *losses,
-                               struct error *err)
+/* `sql` selects the number of workers, that of nodes and the first node of the job ?1. */
+static enum status read_losses(struct db *db, const char *sql, const char *job_id,
+                               struct losses *losses, struct error *err)
 {
-    static const char sql[] =
-        "SELECT lost_workers, lost_nodes, lost_first_node FROM job WHERE id = ?1";
     struct sqlite3_stmt *select = NULL;
     bool row = false;
     enum status status = db_prepare(db, sql, &select, err);
@@ -37,13 +36,15 @@ static enum status read_losses(struct db *db, const char *job_id, struct losses 
 enum status loss_count(struct db *db, const struct lease *lease, int64_t wall_ms,
                        enum job_state *state, struct error *err)
 {
+    static const char select[] =
+        "SELECT lost_workers, lost_nodes, lost_first_node FROM job WHERE id = ?1";
     static const char sql[] =
         "UPDATE job SET state = ?4, finished_ms = ?5, stage = '', worker = '', lost_workers = ?6,"
         " lost_nodes = ?7, lost_first_node = ?8"
         " WHERE id = ?1 AND epoch = ?2 AND worker = ?3 AND state = 'leased'";
     struct losses losses = {0};
     struct sqlite3_stmt *update = NULL;
-    enum status status = read_losses(db, lease->job_id, &losses, err);
+    enum status status = read_losses(db, select, lease->job_id, &losses, err);
 
     if (status == OK) {
         status = db_prepare(db, sql, &update, err);
@@ -74,37 +75,18 @@ enum status loss_count(struct db *db, const struct lease *lease, int64_t wall_ms
     return db_run(db, update, NULL, err);
 }
 
-static enum status read_node_faults(struct db *db, const char *job_id, struct losses *faults,
-                                    struct error *err)
-{
-    static const char sql[] = "SELECT node_faults, node_fault_first FROM job WHERE id = ?1";
-    struct sqlite3_stmt *select = NULL;
-    bool row = false;
-    enum status status = db_prepare(db, sql, &select, err);
-
-    if (status != OK) {
-        return status;
-    }
-    db_bind_text(select, 1, job_id);
-    status = db_step(db, select, &row, err);
-    if (status == OK && row) {
-        faults->workers = sqlite3_column_int(select, 0);
-        db_column_text(select, 1, faults->first_node, sizeof faults->first_node);
-    }
-    db_reset(select);
-    return status;
-}
-
 enum status node_fault_count(struct db *db, const struct lease *lease, int64_t wall_ms,
                              enum job_state *state, bool *changed, struct error *err)
 {
+    static const char select[] =
+        "SELECT node_faults, node_faults > 0, node_fault_first FROM job WHERE id = ?1";
     static const char sql[] =
         "UPDATE job SET state = ?4, finished_ms = ?5, stage = '', worker = '', node_faults = ?6,"
         " node_fault_first = ?7, node_fault_epoch = ?2"
         " WHERE id = ?1 AND epoch = ?2 AND worker = ?3 AND state = 'leased'";
     struct losses faults = {0};
     struct sqlite3_stmt *update = NULL;
-    enum status status = read_node_faults(db, lease->job_id, &faults, err);
+    enum status status = read_losses(db, select, lease->job_id, &faults, err);
     int changes = 0;
 
     if (status == OK) {

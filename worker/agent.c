@@ -51,14 +51,8 @@ static struct api_request *post(struct agent *agent, const char *what, const str
         api_path_append(&path, agent->options.name);
         buffer_printf(&path, "/%s", what);
     }
-    struct api_call call = {.method = "POST",
-                            .path = path.data,
-                            .body = body->data,
-                            .body_bytes = body->size_bytes,
-                            .timeout_ms = timeout_ms,
-                            .done = done,
-                            .context = agent};
-    struct api_request *request = api_start(connection_api(agent->connection), &call);
+    struct api_request *request =
+        connection_post(agent->connection, path.data, body, timeout_ms, done, agent);
     buffer_release(&path);
     return request;
 }

@@ -101,9 +101,20 @@ enum status connection_open(struct connection **connection, const char *server, 
     return OK;
 }
 
-struct api *connection_api(struct connection *connection)
+struct api_request *connection_post(struct connection *connection, const char *path,
+                                    const struct buffer *body, int64_t timeout_ms,
+                                    void (*done)(void *context, const struct api_reply *reply),
+                                    void *context)
 {
-    return connection->api;
+    struct api_call call = {.method = "POST",
+                            .path = path,
+                            .body = body->data,
+                            .body_bytes = body->size_bytes,
+                            .timeout_ms = timeout_ms,
+                            .done = done,
+                            .context = context};
+
+    return api_start(connection->api, &call);
 }
 
 void connection_close(struct connection *connection)

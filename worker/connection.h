@@ -8,6 +8,9 @@ struct connection;
 /* Errors as of api_open. */
 enum status connection_open(struct connection **connection, const char *server, const char *token,
                             struct error *err);
-/* To start requests with; api_close is connection_close's. */
-struct api *connection_api(struct connection *connection);
+/* `done` and what comes back are api_start's. */
+struct api_request *connection_post(struct connection *connection, const char *path,
+                                    const struct buffer *body, int64_t timeout_ms,
+                                    void (*done)(void *context, const struct api_reply *reply),
+                                    void *context);
 void connection_close(struct connection *connection);

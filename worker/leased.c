@@ -37,14 +37,8 @@ static struct api_request *post(struct leased *leased, const char *what, const s
     buffer_printf(&path, "/v1/jobs/");
     api_path_append(&path, leased->grant.job.id);
     buffer_printf(&path, "/%s", what);
-    struct api_call call = {.method = "POST",
-                            .path = path.data,
-                            .body = body->data,
-                            .body_bytes = body->size_bytes,
-                            .timeout_ms = timeout_ms,
-                            .done = done,
-                            .context = leased};
-    struct api_request *request = api_start(connection_api(leased->options.connection), &call);
+    struct api_request *request =
+        connection_post(leased->options.connection, path.data, body, timeout_ms, done, leased);
     buffer_release(&path);
     return request;
 }

@@ -30,12 +30,26 @@ struct library {
     int (*reasons)(struct nvml_device *device, unsigned long long *reasons);
 };
 
+const char *nvml_open(const struct nvml_call *calls, size_t count)
+{
+    static const char name[] = "libnvidia-ml.so.1";
+    void *opened = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    const char *missing = opened == NULL ? name : NULL;
+
+    for (size_t i = 0; opened != NULL && i < count; i++) {
+        void *found = dlsym(opened, calls[i].name);
+        *(void **)calls[i].call = found;
+        if (found == NULL && missing == NULL) {
+            missing = calls[i].name;
+        }
+    }
+    return missing;
+}
+
+/* Some of the calls may be missing. */
 static bool open_library(struct library *library)
 {
-    const struct {
-        const char *name;
-        void *call;
-    } calls[] = {
+    const struct nvml_call calls[] = {
         {"nvmlInit_v2", &library->init},
         {"nvmlDeviceGetHandleByPciBusId_v2", &library->find},
         {"nvmlDeviceGetName", &library->name},
@@ -48,12 +62,9 @@ static bool open_library(struct library *library)
         {"nvmlDeviceGetComputeRunningProcesses_v3", &library->processes},
         {"nvmlDeviceGetCurrentClocksThrottleReasons", &library->reasons},
     };
-    void *opened = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 
-    for (size_t i = 0; opened != NULL && i < sizeof calls / sizeof *calls; i++) {
-        *(void **)calls[i].call = dlsym(opened, calls[i].name);
-    }
-    return opened != NULL && library->init != NULL && library->find != NULL && library->init() == 0;
+    (void)nvml_open(calls, sizeof calls / sizeof *calls);
+    return library->init != NULL && library->find != NULL && library->init() == 0;
 }
 
 const char *nvml_throttle_name(uint64_t reasons)

@@ -24,6 +24,14 @@ struct nvml_state {
 
 /* `pci_address`: "0000:1b:00.0". False: nothing is known. */
 bool nvml_look(const char *pci_address, struct nvml_state *state);
+struct nvml_call {
+    const char *name;
+    void *call; /* the address of a pointer to a function */
+};
+
+/* Opens the library and finds its functions; those that are missing become NULL, and without the
+ * library all stay as they are. NULL: all are there; else the name of what is missing first. */
+const char *nvml_open(const struct nvml_call *calls, size_t count);
 /* The driver's version, "580.65.06"; "": not known. */
 void nvml_driver(char *version, size_t size_bytes);
 /* Names the first of the reasons that slow a GPU down: the bits of nvmlDeviceGetCurrentClocks-

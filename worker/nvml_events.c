@@ -1,8 +1,8 @@
 #include "worker/nvml_events.h"
 
+#include "worker/nvml.h"
 #include "worker/xid.h"
 
-#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -37,10 +37,7 @@ struct events {
 
 static enum status open_library(struct events *events, struct error *err)
 {
-    const struct {
-        const char *name;
-        void *call;
-    } calls[] = {
+    const struct nvml_call calls[] = {
         {"nvmlInit_v2", &events->init},
         {"nvmlDeviceGetCount_v2", &events->count},
         {"nvmlDeviceGetHandleByIndex_v2", &events->get},
@@ -49,13 +46,8 @@ static enum status open_library(struct events *events, struct error *err)
         {"nvmlDeviceRegisterEvents", &events->watch},
         {"nvmlEventSetWait_v2", &events->wait},
     };
-    void *opened = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-    const char *missing = opened == NULL ? "libnvidia-ml.so.1" : NULL;
+    const char *missing = nvml_open(calls, sizeof calls / sizeof *calls);
 
-    for (size_t i = 0; missing == NULL && i < sizeof calls / sizeof *calls; i++) {
-        *(void **)calls[i].call = dlsym(opened, calls[i].name);
-        missing = *(void **)calls[i].call == NULL ? calls[i].name : NULL;
-    }
     if (missing != NULL) {
         (void)error_set(err, ERR_UNAVAILABLE, "NVIDIA's driver has no %s here", missing);
         return ERR_UNAVAILABLE;

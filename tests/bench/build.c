@@ -10,6 +10,7 @@
 #include "worker/build.h"
 #include "common/buffer.h"
 #include "tests/node.h"
+#include "worker/statistics.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -132,19 +133,6 @@ static struct cost build_once(int index, const struct buffer *source, bool is_pl
     return cost;
 }
 
-static int compare_numbers(const void *one, const void *other)
-{
-    double a = *(const double *)one, b = *(const double *)other;
-
-    return (a > b) - (a < b);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, compare_numbers);
-    return values[count / 2];
-}
-
 static struct cost median_cost(const struct cost *costs, int count)
 {
     double wall[PAIRS_MAX], cpu[PAIRS_MAX];
@@ -153,7 +141,8 @@ static struct cost median_cost(const struct cost *costs, int count)
         wall[i] = costs[i].wall_s;
         cpu[i] = costs[i].cpu_s;
     }
-    return (struct cost){median(wall, count), median(cpu, count)};
+    return (struct cost){statistics_median(wall, (size_t)count),
+                         statistics_median(cpu, (size_t)count)};
 }
 
 /* The ratios of one source. */
