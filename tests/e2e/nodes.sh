@@ -206,6 +206,7 @@ wait $leftover && status=0 || status=$?
 report "$([ $status -eq 137 ] && echo true)" \
     "a process that a killed worker left in a slot is ended"
 until_line "$dir/node1.log" "node.state state=draining"
+until_line "$dir/server.log" "state=draining by=node1 .*MiB are needed" # not why it drained before
 until_is draining first_state && is_told=true || is_told=false
 found="MiB are free for '$dir/pkb-node1', and 2000000000 MiB are needed"
 report "$($is_told && state_of node1 | grep -q "$found" && echo true)" \
